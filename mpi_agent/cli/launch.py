@@ -1,0 +1,40 @@
+"""`mpi-agent launch`: wait for the workers, run the program, hand its exit code back."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+
+import click
+
+from mpi_agent.cli.options import settings_options
+from mpi_agent.job.events import Noted
+from mpi_agent.launcher import Launcher
+from mpi_agent.observe.log import Log
+from mpi_agent.run.process import Children
+from mpi_agent.run.signals import SignalInbox
+from mpi_agent.settings import Given, LaunchSettings, unknown_variables
+
+__all__ = ["command"]
+
+
+@click.command("launch", epilog="Example: mpi-agent launch --timeout 5m -- mpirun ./train")
+@settings_options("launch")
+@click.argument("program", nargs=-1, type=click.UNPROCESSED)
+def command(given: Given, program: tuple[str, ...]) -> None:
+    """Wait for the workers, run PROGRAM on them, say how it ended.
+
+    PROGRAM is a bare program, which gets a whole mpirun command, or an mpirun line, whose gaps
+    are filled. Put it behind `--`.
+    """
+    log = Log()
+    for sentence in unknown_variables(os.environ):
+        log(Noted(text=sentence))
+    launcher = Launcher(LaunchSettings.from_given(given), program, environ=os.environ, emit=log)
+
+    async def run() -> int:
+        with SignalInbox() as inbox, Children() as children:
+            return await launcher.launch(children, inbox)
+
+    sys.exit(asyncio.run(run()))

@@ -1,0 +1,35 @@
+"""`mpi-agent local`: a whole job on this machine."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+
+import click
+
+from mpi_agent.cli.options import settings_options
+from mpi_agent.local.cluster import LocalCluster
+from mpi_agent.observe.log import Log
+from mpi_agent.run.process import Children
+from mpi_agent.run.signals import SignalInbox
+from mpi_agent.settings import Given, LocalSettings
+
+__all__ = ["command"]
+
+
+@click.command("local", epilog="Example: mpi-agent local --workers 2 --slots 2 -- python pi.py")
+@settings_options("local")
+@click.argument("program", nargs=-1, type=click.UNPROCESSED)
+def command(given: Given, program: tuple[str, ...]) -> None:
+    """Start workers on this machine, run PROGRAM on them over real ssh, clean up.
+
+    Needs no root and no sshd: where OpenSSH is missing, the built-in server and client stand in.
+    """
+    cluster = LocalCluster(LocalSettings.from_given(given), program, environ=os.environ, emit=Log())
+
+    async def run() -> int:
+        with SignalInbox() as inbox, Children() as children:
+            return await cluster.run(children, inbox)
+
+    sys.exit(asyncio.run(run()))

@@ -1,0 +1,42 @@
+"""`mpi-agent plan`: what launch would run, and why."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import shlex
+
+import click
+
+from mpi_agent.cli.options import settings_options
+from mpi_agent.command.plan import LaunchPlan
+from mpi_agent.launcher import Launcher
+from mpi_agent.observe.log import Log
+from mpi_agent.settings import Given, LaunchSettings
+
+__all__ = ["command"]
+
+
+@click.command("plan", epilog="Example: mpi-agent plan --hosts a:2,b:2 -- ./train")
+@settings_options("plan")
+@click.argument("program", nargs=-1, type=click.UNPROCESSED)
+def command(given: Given, program: tuple[str, ...]) -> None:
+    """Print the hostfile, the command and the variables for PROGRAM; nobody is dialled."""
+    launcher = Launcher(LaunchSettings.from_given(given), program, environ=os.environ, emit=Log())
+    click.echo(_render(asyncio.run(launcher.plan())))
+
+
+def _render(plan: LaunchPlan) -> str:
+    added = [f"  {shlex.join(c.words)}  # {c.reason}" for c in plan.choices]
+    variables = [f"  {name}={shlex.quote(value)}" for name, value in plan.variables]
+    removed = [f"  {name}  # not handed to mpirun" for name in plan.removed_variables]
+    notes = [f"  {note}" for note in plan.notes]
+    sections = (
+        ("hostfile", [f"  {line}" for line in plan.hostfile_text.splitlines()]),
+        ("executable", [f"  {plan.executable}"]),
+        ("argv", [f"  {shlex.join(plan.argv)}"]),
+        ("added to argv", added),
+        ("variables", variables + removed),
+        ("notes", notes),
+    )
+    return "\n".join("\n".join([f"{title}:", *lines]) for title, lines in sections if lines)

@@ -1,0 +1,1 @@
+"""From the request to the exact command."""

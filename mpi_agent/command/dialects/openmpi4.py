@@ -1,0 +1,25 @@
+"""Open MPI 4.1 (ORTE).
+
+Source: Open MPI 4.1.4 of Debian 12, measured 2026-11: plain `orted` is looked for in the remote
+login's PATH unless --prefix is given; single-dash long options are accepted.
+"""
+
+from __future__ import annotations
+
+from mpi_agent.command.defaults import OPEN_MPI_4_PARAMETERS
+from mpi_agent.command.dialects.dialect import Dialect
+
+__all__ = ["OPEN_MPI_4"]
+
+OPEN_MPI_4 = Dialect(
+    name="Open MPI 4",
+    parameters=OPEN_MPI_4_PARAMETERS,
+    parameter_option="--mca",
+    parameter_variable_prefix="OMPI_MCA_",
+    ssh_arguments="plm_rsh_args",
+    ssh_agent="plm_rsh_agent",
+    default_hostfile="orte_default_hostfile",
+    ssh_arguments_aliases=("plm_rsh_args",),
+    refuses_single_dash=False,
+    finds_its_daemon=False,
+)

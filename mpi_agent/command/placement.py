@@ -1,0 +1,197 @@
+"""How many processes, and on how many hosts: the sum people get wrong.
+
+np is the sum of slots unless the user gave a number. Fewer than the slots is said aloud, more is
+an error unless oversubscription was asked for too, and a host of the job without a process is an
+error unless that was asked for: mpirun would do each of these in silence.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from mpi_agent.command.arguments import MpirunLine
+from mpi_agent.errors import HostsUnusedError, SettingsError, SlotsExceededError
+from mpi_agent.job.hosts import HostList
+
+__all__ = [
+    "Placement",
+    "PlacementRequest",
+    "asks_to_oversubscribe",
+    "place",
+    "placement_request",
+]
+
+_OVERSUBSCRIBE_VARIABLES = (
+    "OMPI_MCA_rmaps_base_oversubscribe",
+    "PRTE_MCA_rmaps_default_mapping_policy",
+)
+_PER_HOST = re.compile(r"ppr:(\d+):(?:node|host)", re.IGNORECASE)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlacementRequest:
+    """What the user asked about numbers and places.
+
+    Attributes:
+        np: processes asked for, None for the sum of slots.
+        per_host: processes per host asked for, None when the mapping decides.
+        has_mapping: the user chose a mapping, so ours must not be added.
+    """
+
+    np: int | None
+    per_host: int | None
+    has_mapping: bool
+    oversubscribes: bool
+    allows_idle_hosts: bool
+    strict: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Placement:
+    """What will be done.
+
+    Attributes:
+        map_by: mapping to add, None when the user's own stays.
+    """
+
+    np: int
+    map_by: str | None
+    notes: tuple[str, ...]
+
+
+def asks_to_oversubscribe(line: MpirunLine | None, environ: Mapping[str, str]) -> bool:
+    """Return whether the user asked for more processes than slots."""
+    wishes = [environ.get(name, "") for name in _OVERSUBSCRIBE_VARIABLES]
+    if line is not None:
+        if line.has("oversubscribe"):
+            return True
+        wishes += line.values_of("map-by")
+        parameter = line.parameter("rmaps_base_oversubscribe")
+        wishes += parameter.values[1:] if parameter else ()
+    words = (word for wish in wishes for word in re.split(r"[:,]", wish.lower()))
+    return any(word in {"oversubscribe", "1", "true", "yes"} for word in words)
+
+
+def placement_request(
+    line: MpirunLine | None,
+    environ: Mapping[str, str],
+    *,
+    np: int | None,
+    allows_idle_hosts: bool,
+    strict: bool,
+) -> PlacementRequest:
+    """Return what the settings and the mpirun line ask for.
+
+    Raises:
+        SettingsError: they contradict each other, or a number is none.
+    """
+    line_np = _line_np(line)
+    if np is not None and line_np is not None and np != line_np:
+        raise SettingsError(
+            f"cannot start both {np} and {line_np} processes: --np and mpirun's own -np differ",
+            hint="give one of them",
+        )
+    return PlacementRequest(
+        np=line_np if line_np is not None else np,
+        per_host=_per_host(line),
+        has_mapping=line is not None and line.has("map-by", "N", "npersocket", "rankfile", "ppr"),
+        oversubscribes=asks_to_oversubscribe(line, environ),
+        allows_idle_hosts=allows_idle_hosts,
+        strict=strict,
+    )
+
+
+def _line_np(line: MpirunLine | None) -> int | None:
+    if line is None or all(count is None for count in line.np_counts):
+        return None
+    for count in line.np_counts:
+        if count is None or not count.isdigit() or int(count) < 1:
+            raise SettingsError(
+                f'cannot use "-np {count or ""}" of the mpirun line: not a number of processes',
+                hint="each application needs -np with a number of at least 1, or none has it",
+            )
+    return sum(int(count) for count in line.np_counts if count is not None)
+
+
+def _per_host(line: MpirunLine | None) -> int | None:
+    if line is None:
+        return None
+    for value in line.values_of("map-by"):
+        if match := _PER_HOST.search(value):
+            return int(match[1])
+    counts = [value for value in line.values_of("N") if value.isdigit() and int(value) > 0]
+    return int(counts[0]) if counts else None
+
+
+def place(request: PlacementRequest, hosts: HostList) -> Placement:
+    """Return how many processes are started and how they are spread.
+
+    Raises:
+        SlotsExceededError: more processes than slots, not asked for.
+        HostsUnusedError: a host of the job would get no process, not asked for.
+        SettingsError: strict, and slots would stay idle.
+    """
+    host_count = len(hosts.hosts)
+    np = request.np or (request.per_host * host_count if request.per_host else hosts.total_slots)
+    _refuse_too_many(np, request, hosts)
+    map_by, notes = _mapping(np, request, hosts)
+    used = _hosts_used(np, map_by, request, hosts)
+    if used is not None and used < host_count and not request.allows_idle_hosts:
+        raise HostsUnusedError(
+            f"cannot run {np} processes on all {host_count} hosts of the job: "
+            f"only {used} of them would get one",
+            hint=f"start at least {host_count} processes, or allow it with --allow-idle-hosts",
+        )
+    if np < hosts.total_slots:
+        said = f"{np} processes on {hosts.total_slots} slots: {hosts.total_slots - np} stay idle"
+        if request.strict:
+            raise SettingsError(
+                f"cannot leave slots idle under --strict: {said}",
+                hint="leave -np out to use every slot",
+            )
+        notes = (said, *notes)
+    return Placement(np=np, map_by=map_by, notes=notes)
+
+
+def _refuse_too_many(np: int, request: PlacementRequest, hosts: HostList) -> None:
+    if request.oversubscribes or np <= hosts.total_slots:
+        return
+    raise SlotsExceededError(
+        f"cannot start {np} processes: {len(hosts.hosts)} hosts have {hosts.total_slots} slots",
+        hint="leave -np out, raise slotsPerWorker, or ask for more with --oversubscribe",
+    )
+
+
+def _mapping(
+    np: int, request: PlacementRequest, hosts: HostList
+) -> tuple[str | None, tuple[str, ...]]:
+    """Return our mapping: by slot, or by node where that would leave a host idle."""
+    if request.has_mapping:
+        return None, ()
+    if len(hosts.hosts) <= np and _filled_by_slot(np, hosts) < len(hosts.hosts):
+        return "node", (f"mapped by node, so that each of {len(hosts.hosts)} hosts gets a rank",)
+    return "slot", ()
+
+
+def _filled_by_slot(np: int, hosts: HostList) -> int:
+    """Return how many hosts get a process when they are filled one after the other."""
+    left = np
+    for count, host in enumerate(hosts.hosts):
+        if left <= 0:
+            return count
+        left -= host.slots
+    return len(hosts.hosts)
+
+
+def _hosts_used(
+    np: int, map_by: str | None, request: PlacementRequest, hosts: HostList
+) -> int | None:
+    """Return how many hosts get a process, None where the user's mapping does not tell."""
+    if request.per_host:
+        return min(len(hosts.hosts), math.ceil(np / request.per_host))
+    if map_by == "slot":
+        return _filled_by_slot(np, hosts)
+    return min(np, len(hosts.hosts))

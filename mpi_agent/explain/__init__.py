@@ -1,0 +1,1 @@
+"""One sentence at the end."""

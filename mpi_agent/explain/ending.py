@@ -1,0 +1,41 @@
+"""From the bare exit to the ending: verdict, code and one line."""
+
+from __future__ import annotations
+
+from mpi_agent.explain.exit_status import describe_exit, describe_seconds
+from mpi_agent.job.endings import Ending, ProcessExit, Verdict
+
+__all__ = ["conclude"]
+
+_LAUNCH_CODES = frozenset({132, 183, 213, 250, 255})
+"""Codes with which mpirun itself ends when the program never started; a program may use them too.
+
+Source: Open MPI 4.1.4: 132 program missing, 255 a daemon failed; Open MPI 5.0.11: 183, 213, 250,
+255 alike; measured 2026-11.
+"""
+
+
+def conclude(process_exit: ProcessExit, *, program: str, stopped_by: int | None) -> Ending:
+    """Return what an exit means.
+
+    Args:
+        program: what was run, for the sentence.
+        stopped_by: signal that told us to stop, None when nobody did.
+
+    A program that ends with 0 after a stop was asked for has finished by itself and keeps its
+    code; any other code is then mpirun's way of saying that it was stopped.
+    """
+    lasted = describe_seconds(process_exit.duration_s)
+    how = describe_exit(process_exit)
+    code = process_exit.shell_code
+    if code == 0:
+        verdict, summary = Verdict.SUCCEEDED, f"{program} succeeded after {lasted}"
+    elif stopped_by is not None:
+        verdict, code = Verdict.STOPPED, 128 + stopped_by
+        summary = f"{program} was stopped on request after {lasted} (mpirun: {how})"
+    elif code in _LAUNCH_CODES:
+        verdict = Verdict.LAUNCH_FAILED
+        summary = f"{program} probably never started: mpirun ended with {how} after {lasted}"
+    else:
+        verdict, summary = Verdict.PROGRAM_FAILED, f"{program} failed with {how} after {lasted}"
+    return Ending(verdict=verdict, exit_code=code, process_exit=process_exit, summary=summary)

@@ -1,0 +1,1 @@
+"""The shared vocabulary: values that cross chapters."""

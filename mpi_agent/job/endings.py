@@ -1,0 +1,58 @@
+"""How a program ended: the bare exit, and what it means."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+
+__all__ = ["Ending", "ProcessExit", "Verdict"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProcessExit:
+    """What the kernel told about a child that ended; exactly one of code and signal is set."""
+
+    pid: int
+    code: int | None
+    signal: int | None
+    started_at_s: float
+    ended_at_s: float
+
+    def __post_init__(self) -> None:
+        if (self.code is None) == (self.signal is None):
+            raise ValueError("a process ends by a code or by a signal")
+
+    @property
+    def duration_s(self) -> float:
+        """Seconds between start and end."""
+        return self.ended_at_s - self.started_at_s
+
+    @property
+    def shell_code(self) -> int:
+        """The code a shell would report: the code itself, or 128 + signal."""
+        return self.code if self.code is not None else 128 + (self.signal or 0)
+
+
+class Verdict(Enum):
+    """The class of an ending."""
+
+    SUCCEEDED = "succeeded"
+    PROGRAM_FAILED = "program failed"
+    LAUNCH_FAILED = "launch failed"
+    STOPPED = "stopped on request"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ending:
+    """How the program ended, in one line.
+
+    Attributes:
+        exit_code: what the agent exits with.
+        process_exit: mpirun's own exit, kept as it was.
+        summary: one line for the log and the termination message.
+    """
+
+    verdict: Verdict
+    exit_code: int
+    process_exit: ProcessExit
+    summary: str

@@ -1,0 +1,118 @@
+"""What happens in an agent's life, one class per thing; the only input of the log.
+
+Names are in the past tense. A fallback that is taken silently is a bug: it emits `Noted`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from mpi_agent.job.endings import Ending
+from mpi_agent.job.hosts import HostList
+from mpi_agent.job.readiness import HostReadiness, ReadinessReport
+
+__all__ = [
+    "Event",
+    "EventSink",
+    "HostAdvanced",
+    "HostsDiscovered",
+    "HostsReady",
+    "Noted",
+    "ProgramEnded",
+    "ProgramStarted",
+    "SignalReceived",
+    "WaitProgressed",
+    "WorkerDraining",
+    "WorkerReady",
+]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Event:
+    """Something happened."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Noted(Event):
+    """A choice, a correction or a fallback that the user should know of."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HostsDiscovered(Event):
+    """The job's hosts are known."""
+
+    hosts: HostList
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HostAdvanced(Event):
+    """A host reached a higher stage than ever before."""
+
+    host: HostReadiness
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WaitProgressed(Event):
+    """Some hosts are still missing; told at most once in ten seconds.
+
+    Attributes:
+        line: the report in words.
+    """
+
+    report: ReadinessReport
+    line: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HostsReady(Event):
+    """Every host let us in."""
+
+    report: ReadinessReport
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProgramStarted(Event):
+    """mpirun, or the command in its place, was started."""
+
+    argv: tuple[str, ...]
+    pid: int
+    np: int
+    host_count: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SignalReceived(Event):
+    """Somebody told the agent to pass a signal on or to stop."""
+
+    name: str
+    action: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProgramEnded(Event):
+    """The program is over."""
+
+    ending: Ending
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkerReady(Event):
+    """The worker's ssh server answered on its own port."""
+
+    server: str
+    port: int
+    user: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkerDraining(Event):
+    """The worker was told to stop and takes no new logins."""
+
+    signal_name: str
+
+
+EventSink = Callable[[Event], None]
+"""Whoever listens; never raises and never blocks for long."""

@@ -1,0 +1,1 @@
+"""A whole job on one machine, without a cluster."""

@@ -1,0 +1,211 @@
+"""Workers and a launcher on this machine, through the very same flows as in a cluster.
+
+Each worker is an `mpi-agent worker` of its own on a loopback address of its own, reached by real
+ssh; the launcher is the real one. The names need not resolve: our ssh_config maps them. Everything
+lives in one temporary directory and is gone at the end, however the end comes.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import random
+import shutil
+import signal
+import socket
+import sys
+import tempfile
+from collections.abc import AsyncIterator, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from mpi_agent.errors import SshdEndedError
+from mpi_agent.job.events import EventSink
+from mpi_agent.launcher import Launcher, LocalJob
+from mpi_agent.run.process import Child, Children
+from mpi_agent.run.signals import SignalInbox
+from mpi_agent.settings import LaunchSettings, LocalSettings
+from mpi_agent.ssh.keys import JobKey, make_job_key
+from mpi_agent.ssh.trust import SshTarget
+from mpi_agent.state import open_state_directory
+
+__all__ = ["LocalCluster"]
+
+_MOST_WORKERS = 250
+_WORKER_GRACE_S = 5.0
+_LOG_LINES_SHOWN = 10
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _LocalWorker:
+    target: SshTarget
+    child: Child
+    log: Path
+
+
+class LocalCluster:
+    """Runs one program over workers that live as long as it does."""
+
+    def __init__(
+        self,
+        settings: LocalSettings,
+        program: tuple[str, ...],
+        *,
+        environ: Mapping[str, str],
+        emit: EventSink,
+    ) -> None:
+        self._settings = settings
+        self._program = program
+        self._environ = {n: v for n, v in environ.items() if not n.startswith("MPI_AGENT_")}
+        self._emit = emit
+
+    async def run(self, children: Children, inbox: SignalInbox) -> int:
+        """Start workers, launch, end the workers; return the launcher's exit code.
+
+        Raises:
+            MpiAgentError: what the launcher raises; or a worker ended before the program did.
+        """
+        with _temporary_directory(self._settings.state_dir) as root:
+            key = make_job_key(open_state_directory(str(root / "launcher")))
+            async with self._workers(root, key, children) as workers:
+                launcher = Launcher(
+                    self._launch_settings(root),
+                    self._program,
+                    environ=self._environ,
+                    emit=self._emit,
+                    local=LocalJob(
+                        targets=tuple(worker.target for worker in workers),
+                        key=key,
+                        search_path=(str(Path(sys.executable).parent),),
+                    ),
+                )
+                return await _launch_while_alive(launcher, workers, children, inbox)
+
+    def _launch_settings(self, root: Path) -> LaunchSettings:
+        names = _worker_names(self._settings.workers)
+        return LaunchSettings(
+            hosts=",".join(f"{name}:{self._settings.slots}" for name in names),
+            hostfile=None,
+            workers=None,
+            slots=None,
+            np=self._settings.np,
+            timeout_s=self._settings.timeout_s,
+            parallel=self._settings.parallel,
+            grace_s=self._settings.grace_s,
+            mpi=self._settings.mpi,
+            env=self._settings.env,
+            no_env=self._settings.no_env,
+            allow_idle_hosts=self._settings.allow_idle_hosts,
+            strict=self._settings.strict,
+            ssh=self._settings.ssh,
+            ssh_port=None,
+            ssh_key=None,
+            ssh_user=None,
+            insecure_host_keys=False,
+            state_dir=str(root / "launcher"),
+        )
+
+    @contextlib.asynccontextmanager
+    async def _workers(
+        self, root: Path, key: JobKey, children: Children
+    ) -> AsyncIterator[tuple[_LocalWorker, ...]]:
+        network = f"127.{random.randint(1, 254)}.{random.randint(0, 254)}"
+        workers: list[_LocalWorker] = []
+        try:
+            for index, name in enumerate(_worker_names(self._settings.workers)):
+                address = f"{network}.{index + 1}"
+                target = SshTarget(name=name, address=address, port=_free_port(address))
+                workers.append(self._start_worker(target, root, key, children))
+            yield tuple(workers)
+        finally:
+            await asyncio.gather(*(_end_worker(worker, children) for worker in workers))
+
+    def _start_worker(
+        self, target: SshTarget, root: Path, key: JobKey, children: Children
+    ) -> _LocalWorker:
+        log = root / f"{target.name}.log"
+        argv = (
+            sys.executable,
+            "-m",
+            "mpi_agent",
+            "worker",
+            "--state-dir",
+            str(root / target.name),
+            "--worker-name",
+            target.name,
+            "--listen-address",
+            str(target.address),
+            "--ssh-port",
+            str(target.port),
+            "--ssh-key",
+            str(key.path),
+            "--sshd",
+            self._settings.sshd.value,
+        )
+        child = children.start(argv, env=self._environ, output=log)
+        return _LocalWorker(target=target, child=child, log=log)
+
+
+def _worker_names(count: int) -> tuple[str, ...]:
+    return tuple(f"local-worker-{index}" for index in range(min(count, _MOST_WORKERS)))
+
+
+@contextlib.contextmanager
+def _temporary_directory(wanted: str | None) -> Iterator[Path]:
+    """Return a short path: the sockets that MPI makes below it may have 108 bytes."""
+    root = Path(tempfile.mkdtemp(prefix="mpi-agent-", dir=wanted or _short_temporary_directory()))
+    try:
+        yield root
+    finally:
+        shutil.rmtree(root, ignore_errors=True)
+
+
+def _short_temporary_directory() -> str | None:
+    return "/tmp" if Path("/tmp").is_dir() else None
+
+
+def _free_port(address: str) -> int:
+    with socket.socket() as probe:
+        probe.bind((address, 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
+async def _launch_while_alive(
+    launcher: Launcher,
+    workers: tuple[_LocalWorker, ...],
+    children: Children,
+    inbox: SignalInbox,
+) -> int:
+    """Return the launcher's exit code; a worker that ends first ends the launch."""
+    launch = asyncio.create_task(launcher.launch(children, inbox))
+    lives = {asyncio.create_task(worker.child.wait()): worker for worker in workers}
+    try:
+        await asyncio.wait({launch, *lives}, return_when=asyncio.FIRST_COMPLETED)
+        if launch.done():
+            return launch.result()
+        worker = next(worker for life, worker in lives.items() if life.done())
+        raise SshdEndedError(
+            f'cannot go on: "{worker.target.name}" ended before the program did',
+            hint="its log says why",
+            evidence=_last_lines(worker.log),
+        )
+    finally:
+        for task in (launch, *lives):
+            task.cancel()
+        await asyncio.gather(launch, *lives, return_exceptions=True)
+
+
+def _last_lines(log: Path) -> tuple[str, ...]:
+    lines = log.read_text(errors="replace").splitlines() if log.exists() else []
+    return tuple(lines[-_LOG_LINES_SHOWN:])
+
+
+async def _end_worker(worker: _LocalWorker, children: Children) -> None:
+    worker.child.send(signal.SIGTERM)
+    try:
+        async with asyncio.timeout(_WORKER_GRACE_S):
+            await worker.child.wait()
+    except TimeoutError:
+        worker.child.send(signal.SIGKILL)
+    await children.end_session_of(worker.child)

@@ -1,0 +1,1 @@
+"""What others see of us, fed by events."""

@@ -1,0 +1,1 @@
+"""What launcher and workers share about ssh."""

@@ -1,0 +1,150 @@
+"""Who is trusted and how ssh is told: text of ssh_config and known_hosts, names in certificates.
+
+A worker that runs the agent signs its host key with the job's own key, so one line of known_hosts
+(`@cert-authority`) stands for every worker there will ever be. A plain operator image may present
+the job's key itself as its host key; the second line accepts that. Nothing else is accepted.
+
+Source: OpenSSH 9.2 ssh_config(5) and sshd(8) "SSH_KNOWN_HOSTS FILE FORMAT"; certificate hosts
+tried with OpenSSH 9.2, asyncssh 2.24 and Open MPI 4.1.4 and 5.0.11, 2026-11.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+from dataclasses import dataclass
+
+__all__ = [
+    "SshTarget",
+    "SshTerms",
+    "host_key_alias",
+    "is_address",
+    "principals_of",
+    "render_known_hosts",
+    "render_ssh_config",
+]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SshTarget:
+    """One host as ssh is to dial it.
+
+    Attributes:
+        address: dialled instead of the name; None to resolve the name at that moment, so that a
+            replaced pod is found at its new address.
+    """
+
+    name: str
+    port: int
+    address: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SshTerms:
+    """The terms on which every ssh of this job dials.
+
+    Attributes:
+        checks_host_keys: False only when the user gave up on it.
+    """
+
+    key_path: str
+    known_hosts_path: str
+    user: str
+    checks_host_keys: bool
+    connect_timeout_s: int = 10
+
+
+def is_address(name: str) -> bool:
+    """Return whether a host is given by its address."""
+    try:
+        ipaddress.ip_address(name.strip("[]"))
+    except ValueError:
+        return False
+    return True
+
+
+def host_key_alias(name: str) -> str:
+    """Return the name under which a host's key is checked: its first label, or its address.
+
+    The first label is what a pod knows of itself without any DNS.
+    """
+    return name if is_address(name) else name.split(".", 1)[0]
+
+
+def principals_of(own_names: tuple[str, ...], addresses: tuple[str, ...]) -> tuple[str, ...]:
+    """Return the names a worker's host certificate is valid for, without wildcards.
+
+    Each name counts with all its leading parts, because the launcher may know the pod by any of
+    them: `pi-worker-0.pi.default` also as `pi-worker-0.pi` and `pi-worker-0`.
+    """
+    names: dict[str, None] = {}
+    for own_name in own_names:
+        labels = own_name.rstrip(".").split(".")
+        for count in range(1, len(labels) + 1):
+            names.setdefault(".".join(labels[:count]))
+    for address in addresses:
+        names.setdefault(address)
+    return tuple(name for name in names if name and "," not in name)
+
+
+def render_known_hosts(job_public_key: str) -> str:
+    """Return known_hosts for a job whose public key is `TYPE BASE64 [comment]`."""
+    key = " ".join(job_public_key.split()[:2])
+    return f"@cert-authority * {key}\n* {key}\n"
+
+
+def render_ssh_config(terms: SshTerms, targets: tuple[SshTarget, ...]) -> str:
+    """Return an ssh_config in which every host of the job has its port and its alias.
+
+    The image's own configuration is included last, where it can add but not override: ssh takes
+    the first value it meets, and -F alone would switch the image's files off.
+    """
+    lines = ["# Written by mpi-agent for this job; made anew at every launch."]
+    for target in targets:
+        lines += [f"Host {target.name}", f"  Port {target.port}"]
+        lines += [f"  HostKeyAlias {host_key_alias(target.name)}"]
+        if target.address is not None:
+            lines += [f"  HostName {target.address}"]
+    lines += [
+        "Host *",
+        f"  User {terms.user}",
+        f"  IdentityFile {_quoted(terms.key_path)}",
+        "  IdentitiesOnly yes",
+        "  IdentityAgent none",
+        "  BatchMode yes",
+        "  PreferredAuthentications publickey",
+        "  PasswordAuthentication no",
+        "  KbdInteractiveAuthentication no",
+        "  GSSAPIAuthentication no",
+        "  ForwardAgent no",
+        "  ForwardX11 no",
+        "  ControlMaster no",
+        "  ControlPath none",
+        "  UpdateHostKeys no",
+        "  CheckHostIP no",
+        f"  ConnectTimeout {terms.connect_timeout_s}",
+        "  ServerAliveInterval 5",
+        "  ServerAliveCountMax 3",
+        "  LogLevel ERROR",
+        *_host_key_lines(terms),
+        "  Include /etc/ssh/ssh_config",
+        "",
+    ]
+    return "\n".join(lines)
+
+
+def _host_key_lines(terms: SshTerms) -> tuple[str, ...]:
+    if terms.checks_host_keys:
+        known_hosts, strict = _quoted(terms.known_hosts_path), "yes"
+    else:
+        known_hosts, strict = "/dev/null", "no"
+    return (
+        f"  UserKnownHostsFile {known_hosts}",
+        "  GlobalKnownHostsFile /dev/null",
+        f"  StrictHostKeyChecking {strict}",
+    )
+
+
+def _quoted(path: str) -> str:
+    """Return a path as ssh_config takes it: `%` doubled, in quotes when it has blanks."""
+    path = path.replace("%", "%%")
+    return f'"{path}"' if any(c in path for c in " \t") else path

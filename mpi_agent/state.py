@@ -1,0 +1,85 @@
+"""The private directory in which an agent keeps its files: 0700, ours, never behind a symlink.
+
+It has the same path on launcher and workers where the containers allow it, because Open MPI's
+tree spawn hands the path of the ssh configuration on to the workers.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from pathlib import Path
+
+from mpi_agent.errors import StateDirectoryError
+
+__all__ = ["StateDirectory", "open_state_directory", "state_directory_candidates"]
+
+
+class StateDirectory:
+    """One private directory; files are written beside their place and renamed."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def file(self, name: str) -> Path:
+        """Return the path of a file in the directory."""
+        return self.path / name
+
+    def write(self, name: str, content: str | bytes, *, mode: int = 0o600) -> Path:
+        """Write a file with its mode from the start, replacing an older one at once."""
+        target = self.file(name)
+        beside = self.file(f".{name}.{os.getpid()}")
+        beside.unlink(missing_ok=True)
+        descriptor = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, mode)
+        with os.fdopen(descriptor, "wb") as stream:
+            os.fchmod(stream.fileno(), mode)
+            stream.write(content.encode() if isinstance(content, str) else content)
+        os.replace(beside, target)
+        return target
+
+
+def state_directory_candidates(uid: int) -> tuple[Path, ...]:
+    """Return the places that are tried in turn when the user names none."""
+    return (
+        Path("/run/mpi-agent"),
+        Path(f"/tmp/mpi-agent-{uid}"),
+        Path(f"/dev/shm/mpi-agent-{uid}"),
+    )
+
+
+def open_state_directory(wanted: str | None) -> StateDirectory:
+    """Return the private directory, made if it does not exist yet.
+
+    Raises:
+        StateDirectoryError: the wanted one cannot be used, or none of the candidates can.
+    """
+    paths = (Path(wanted),) if wanted else state_directory_candidates(os.getuid())
+    refusals = []
+    for path in paths:
+        refusal = _prepare(path)
+        if refusal is None:
+            return StateDirectory(path)
+        refusals.append(f"{path}: {refusal}")
+    raise StateDirectoryError(
+        f"cannot keep private files in {' or '.join(str(p) for p in paths)}: {refusals[-1]}",
+        hint="mount an emptyDir at /tmp, or name a writable directory with --state-dir",
+        evidence=tuple(refusals),
+    )
+
+
+def _prepare(path: Path) -> str | None:
+    """Make the directory ours; return why it cannot be, or None."""
+    try:
+        path.mkdir(mode=0o700, exist_ok=True)
+        found = path.lstat()
+    except FileExistsError:
+        return "exists and is not a directory"
+    except OSError as error:
+        return error.strerror or str(error)
+    if stat.S_ISLNK(found.st_mode) or not stat.S_ISDIR(found.st_mode):
+        return "is a symbolic link or not a directory"
+    if found.st_uid != os.getuid():
+        return f"belongs to uid {found.st_uid}, not to uid {os.getuid()}"
+    if stat.S_IMODE(found.st_mode) != 0o700:
+        path.chmod(0o700)
+    return None if os.access(path, os.W_OK | os.X_OK) else "not writable"

@@ -1,0 +1,1 @@
+"""Until every host is really there."""
