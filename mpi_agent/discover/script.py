@@ -10,7 +10,7 @@ import signal
 import subprocess
 from pathlib import Path
 
-from mpi_agent.discover.hostfile import is_host_name, merge_repeated, parse_hostfile
+from mpi_agent.discover.hostfile import merge_repeated, parse_hostfile
 from mpi_agent.errors import HostSourceInvalidError
 from mpi_agent.job.hosts import DiscoveredHosts
 
@@ -28,14 +28,6 @@ def parse_script_output(text: str, *, place: str) -> DiscoveredHosts:
     Source: mpi-operator v0.8.2 writes `echo NAME` lines without slots; Horovod's scripts may
     print `NAME:SLOTS`.
     """
-    for number, line in enumerate(text.splitlines(), start=1):
-        words = line.split()
-        if words and not is_host_name(words[0].split(":")[0]):
-            raise HostSourceInvalidError(
-                f'cannot understand what "{place}" printed, line {number}: `{line.strip()[:80]}`',
-                hint="the script must print one host name a line and nothing else",
-                line_number=number,
-            )
     if not text.strip():
         return DiscoveredHosts(entries=(), source=place)
     entries, notes = merge_repeated(parse_hostfile(text, place=f"output of {place}"))

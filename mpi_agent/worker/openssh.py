@@ -1,0 +1,181 @@
+"""OpenSSH's sshd as the worker's server: found, checked with `sshd -t`, run, listened to."""
+
+from __future__ import annotations
+
+import asyncio
+import collections
+import contextlib
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+from mpi_agent.errors import SshdConfigError
+from mpi_agent.state import StateDirectory
+from mpi_agent.worker.children import WorkerChild, WorkerChildren
+from mpi_agent.worker.sshd_config import SshdPlan, render_sshd_config
+
+__all__ = ["OpenSshServer", "find_sshd", "parents_are_private"]
+
+_SSHD_PLACES = ("/usr/sbin/sshd", "/usr/local/sbin/sshd")
+_SHIM_MARK = b"mpi-agent shim"
+_PRIVILEGE_SEPARATION = Path("/run/sshd")
+_CHECK_LIMIT_S = 20.0
+_VERSION = re.compile(r"OpenSSH_(\d+)\.(\d+)")
+_BANNER_PROBES = re.compile(
+    r"Connection (closed|reset) by [\da-f.:]+ port \d+( \[preauth\])?"
+    r"|(kex_exchange_identification|banner exchange): .*"
+)
+_WORDS_KEPT = 5
+
+
+class OpenSshServer:
+    """One sshd process in the foreground."""
+
+    def __init__(
+        self, sshd: str, plan: SshdPlan, state: StateDirectory, children: WorkerChildren
+    ) -> None:
+        self._sshd = sshd
+        self._plan = plan
+        self._state = state
+        self._children = children
+        self._child: WorkerChild | None = None
+        self._words: collections.deque[str] = collections.deque(maxlen=_WORDS_KEPT)
+        self._listener: asyncio.Task[None] | None = None
+
+    async def start(self) -> None:
+        """Write the configuration, have sshd check it, start sshd.
+
+        Raises:
+            SshdConfigError: sshd refuses its configuration or cannot be run.
+        """
+        _make_privilege_separation_directory()
+        text = render_sshd_config(self._plan, version=sshd_version(self._sshd))
+        config = str(self._state.write("sshd_config", text))
+        _check_config(self._sshd, config)
+        self._child = self._children.start(
+            (self._sshd, "-D", "-e", "-f", config), env=_environment(), stderr=subprocess.PIPE
+        )
+        self._listener = asyncio.create_task(self._pass_on_words(self._child))
+
+    async def wait(self) -> str:
+        """Return how sshd ended and the last it said."""
+        assert self._child is not None
+        code = await self._child.wait()
+        await self._end_listening()
+        how = f"with code {code}" if code >= 0 else f"by {signal.Signals(-code).name}"
+        return f"sshd ended {how}" + (f": {self._words[-1]}" if self._words else "")
+
+    async def stop(self) -> None:
+        """Stop the listening process; sshd's session processes go on."""
+        if self._child is not None:
+            self._child.signal(signal.SIGTERM)
+            await self._child.wait()
+            await self._end_listening()
+
+    async def _end_listening(self) -> None:
+        """Give sshd's last words a moment to come through; sessions may hold the pipe open."""
+        if self._listener is not None:
+            await asyncio.wait({self._listener}, timeout=0.2)
+            self._listener.cancel()
+
+    async def _pass_on_words(self, child: WorkerChild) -> None:
+        """Copy sshd's log to ours, without the lines that banner probes cause."""
+        reader = asyncio.StreamReader()
+        protocol = asyncio.StreamReaderProtocol(reader)
+        transport, _ = await asyncio.get_running_loop().connect_read_pipe(
+            lambda: protocol, child.popen.stderr
+        )
+        try:
+            while raw := await reader.readline():
+                line = raw.decode(errors="replace").rstrip()
+                if line and not _BANNER_PROBES.fullmatch(line):
+                    self._words.append(line)
+                    print(f"sshd: {line}", file=sys.stderr, flush=True)
+        finally:
+            transport.close()
+
+
+def find_sshd() -> str | None:
+    """Return the absolute path of the image's real sshd, None without one.
+
+    In our images /usr/sbin/sshd is a shim that leads to the agent, the real one beside it.
+    """
+    found = shutil.which("sshd")
+    for path in (*([found] if found else []), *_SSHD_PLACES):
+        for candidate in (path, f"{path}.real"):
+            if os.access(candidate, os.X_OK) and not _is_shim(candidate):
+                return os.path.abspath(candidate)
+    return None
+
+
+def _is_shim(path: str) -> bool:
+    try:
+        with open(path, "rb") as stream:
+            return _SHIM_MARK in stream.read(512)
+    except OSError:
+        return False
+
+
+def parents_are_private(path: Path) -> bool:
+    """Return whether sshd's StrictModes would accept the directories above a file of ours.
+
+    Source: OpenSSH 9.2, misc.c, safe_path(): each must belong to root or the account, and be
+    writable for neither group nor others; the sticky bit is not considered.
+    """
+    stats = (parent.stat() for parent in path.resolve().parents)
+    return all(not s.st_mode & 0o022 and s.st_uid in (0, os.getuid()) for s in stats)
+
+
+def sshd_version(sshd: str) -> tuple[int, int]:
+    """Return (major, minor); an sshd too old to tell (before 9.2, no -V) counts as (0, 0)."""
+    child = _run(sshd, "-V")
+    match = _VERSION.search(child.stderr.decode(errors="replace"))
+    return (int(match[1]), int(match[2])) if match else (0, 0)
+
+
+def _check_config(sshd: str, config: str) -> None:
+    child = _run(sshd, "-t", "-f", config)
+    if child.returncode == 0:
+        return
+    words = tuple(child.stderr.decode(errors="replace").splitlines())
+    raise SshdConfigError(
+        f'cannot run sshd with "{config}": {words[-1] if words else "it is refused"}',
+        hint="`mpi-agent worker --sshd builtin` needs no sshd",
+        evidence=words,
+    )
+
+
+def _run(sshd: str, *arguments: str) -> subprocess.CompletedProcess[bytes]:
+    """Run sshd to its end; it must be called by its absolute path, as it says itself."""
+    try:
+        return subprocess.run(
+            [sshd, *arguments],
+            env=_environment(),
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            timeout=_CHECK_LIMIT_S,
+            check=False,
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise SshdConfigError(
+            f'cannot run "{sshd}": {error}', hint="`mpi-agent worker --sshd builtin` needs no sshd"
+        ) from error
+
+
+def _environment() -> Mapping[str, str]:
+    return {**os.environ, "MPI_AGENT_SHIM": "off"}
+
+
+def _make_privilege_separation_directory() -> None:
+    """Make the empty directory that a root sshd changes its root to; images often lack it.
+
+    Source: OpenSSH 9.2 on Debian: "Missing privilege separation directory: /run/sshd".
+    """
+    if os.getuid() == 0:
+        with contextlib.suppress(OSError):
+            _PRIVILEGE_SEPARATION.mkdir(mode=0o755, parents=True, exist_ok=True)

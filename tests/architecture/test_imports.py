@@ -1,0 +1,169 @@
+"""The rules of the layout: who may import whom, which modules touch the world, who owns what."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+PACKAGE = Path(__file__).parents[2] / "mpi_agent"
+GROUND = ("errors", "settings", "environment", "state", "container", "job", "ssh")
+CHAPTERS = ("discover", "wait", "command", "run", "explain")
+COMPOSERS = ("launcher", "local")
+EFFECTFUL = {
+    "container",
+    "state",
+    "launcher",
+    "discover.script",
+    "discover.sources",
+    "wait.dns",
+    "wait.gate",
+    "wait.probe",
+    "wait.ssh",
+    "wait.tcp",
+    "command.stack",
+    "run.process",
+    "run.signals",
+    "run.supervise",
+    "explain.publish",
+    "ssh.banner",
+    "ssh.client",
+    "ssh.installed",
+    "ssh.keys",
+    "worker.builtin",
+    "worker.credentials",
+    "worker.openssh",
+    "worker.readiness",
+    "worker.worker",
+    "observe.log",
+    "local.cluster",
+}
+WORLD = set(
+    "asyncio http io logging os random select shutil socket ssl subprocess sys tempfile"
+    " threading time urllib".split()
+)
+SIGNAL_NAMES_ONLY = {"explain.exit_status": "names of signals, no handler"}
+THIRD_PARTY_HOMES = {
+    "dns": {"wait.dns"},
+    "asyncssh": {
+        "wait.ssh",
+        "ssh.client",
+        "ssh.keys",
+        "worker.credentials",
+        "worker.builtin",
+    },
+    "psutil": {"container", "run.process", "worker.worker", "worker.builtin", "worker.openssh"},
+    "click": {"cli"},
+    "tenacity": {"discover.sources"},
+}
+VAGUE = {"utils", "helpers", "common", "misc", "base", "manager", "handler", "data", "info"}
+
+
+def modules() -> Iterator[tuple[str, Path]]:
+    """Yield the dotted name below the package and the file of each module."""
+    for path in sorted(PACKAGE.rglob("*.py")):
+        parts = path.relative_to(PACKAGE).with_suffix("").parts
+        yield ".".join(part for part in parts if part != "__init__"), path
+
+
+def imports_of(path: Path) -> set[str]:
+    """Return every module that a file imports, wherever in it the import stands."""
+    found: set[str] = set()
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            found |= {node.module} | {f"{node.module}.{alias.name}" for alias in node.names}
+    return found
+
+
+def own_imports(path: Path) -> set[str]:
+    """Return the first-level packages of ours that a file imports."""
+    prefix = "mpi_agent."
+    return {
+        name.removeprefix(prefix).split(".")[0]
+        for name in imports_of(path)
+        if name.startswith(prefix)
+    } - {"__version__"}
+
+
+MODULES = dict(modules())
+
+
+@pytest.mark.parametrize("name", [n for n in MODULES if n.split(".")[0] in GROUND])
+def test_the_ground_imports_nothing_from_higher_up(name: str) -> None:
+    """Values and what both sides share do not know who uses them."""
+    assert own_imports(MODULES[name]) <= set(GROUND)
+
+
+@pytest.mark.parametrize("name", [n for n in MODULES if n.split(".")[0] in CHAPTERS])
+def test_a_chapter_looks_back_and_never_forward(name: str) -> None:
+    """Discover < wait < command < run < explain."""
+    earlier = CHAPTERS[: CHAPTERS.index(name.split(".")[0]) + 1]
+
+    assert own_imports(MODULES[name]) <= {*GROUND, *earlier}
+
+
+@pytest.mark.parametrize("name", [n for n in MODULES if n.split(".")[0] in {"worker", "observe"}])
+def test_worker_and_observe_know_the_ground_alone(name: str) -> None:
+    """The two sides share the ground and nothing else."""
+    assert own_imports(MODULES[name]) <= {*GROUND, name.split(".")[0]}
+
+
+@pytest.mark.parametrize("name", [n for n in MODULES if n not in {"__main__"}])
+def test_nobody_imports_the_commands(name: str) -> None:
+    """The commands make the real objects and hand them over; nothing depends on them."""
+    if name.split(".")[0] == "cli":
+        pytest.skip("the commands may import each other")
+
+    assert "cli" not in own_imports(MODULES[name])
+
+
+@pytest.mark.parametrize(
+    "name",
+    [n for n in MODULES if n not in EFFECTFUL and n.split(".")[0] not in {"cli", "__main__", ""}],
+)
+def test_a_pure_module_does_not_touch_the_world(name: str) -> None:
+    """Decisions are made in modules that cannot read, write, sleep or start anything."""
+    first = {imported.split(".")[0] for imported in imports_of(MODULES[name])}
+    forbidden = WORLD if name in SIGNAL_NAMES_ONLY else {*WORLD, "signal"}
+
+    assert not first & forbidden
+    assert "pathlib.Path" not in imports_of(MODULES[name])
+    assert not first & set(THIRD_PARTY_HOMES)
+
+
+@pytest.mark.parametrize("package", THIRD_PARTY_HOMES)
+def test_a_third_party_package_is_used_in_its_home_alone(package: str) -> None:
+    """So that replacing it means looking in one place."""
+    users = {
+        name
+        for name, path in MODULES.items()
+        if package in {imported.split(".")[0] for imported in imports_of(path)}
+    }
+    homes = THIRD_PARTY_HOMES[package]
+
+    assert {user for user in users if not homes & {user, user.split(".")[0]}} == set()
+
+
+def test_the_list_of_effectful_modules_names_real_modules() -> None:
+    """A module that is gone must leave the list too."""
+    assert set(MODULES) >= EFFECTFUL
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_no_module_has_a_name_that_says_nothing(name: str) -> None:
+    """Utils, helpers and their kin hide what a file decides."""
+    assert not VAGUE & set(name.split("."))
+
+
+@pytest.mark.parametrize("name", [n for n in MODULES if n not in {"", "__main__"}])
+def test_only_the_settings_table_and_the_composers_read_the_environment(name: str) -> None:
+    """Variables are handed in; `os.environ` is read by the commands and where a child needs it."""
+    readers = {"container", "ssh.keys", "command.stack", "cli"}
+    if name in EFFECTFUL & readers or name.split(".")[0] in {"cli", "worker", "ssh"}:
+        pytest.skip("named as a reader")
+
+    assert "os.environ" not in MODULES[name].read_text()

@@ -1,0 +1,215 @@
+"""The plan for a launch: golden command lines, and what must never stand in them."""
+
+from __future__ import annotations
+
+import shlex
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mpi_agent.command.build import build_plan
+from mpi_agent.command.plan import LaunchPlan
+from mpi_agent.command.stack import Implementation, MpiStack, recognise_version
+from mpi_agent.environment import rank_environment
+from mpi_agent.errors import SettingsError, StackUnsupportedError
+from tests.builders import (
+    OPEN_MPI_4_STACK,
+    OPEN_MPI_5_STACK,
+    a_host_list,
+    a_launch_request,
+)
+
+GOLDEN = Path(__file__).parents[2] / "golden"
+OPERATORS_ENVIRONMENT = {
+    "K_MPI_JOB_ROLE": "launcher",
+    "OMPI_MCA_orte_keep_fqdn_hostnames": "true",
+    "OMPI_MCA_orte_default_hostfile": "/etc/mpi/hostfile",
+    "OMPI_MCA_plm_rsh_args": "-o ConnectionAttempts=10",
+    "OMPI_MCA_orte_set_default_slots": "2",
+    "NVIDIA_VISIBLE_DEVICES": "",
+    "NCCL_DEBUG": "INFO",
+}
+STACKS = {"openmpi4": OPEN_MPI_4_STACK, "openmpi5": OPEN_MPI_5_STACK}
+LINES = {
+    "bare": "./pi",
+    "published-manifest": (
+        "mpirun -np 4 --allow-run-as-root -bind-to none -map-by slot -x LD_LIBRARY_PATH"
+        " -x NCCL_DEBUG=WARN -mca pml ob1 -mca btl ^openib python train.py -np 9"
+    ),
+    "two-applications": "mpirun -n 1 ./a : -n 3 ./b",
+    "own-hostfile": "mpirun --hostfile /etc/mpi/hostfile ./pi",
+    "per-host": "mpirun -N 1 ./pi",
+}
+
+
+def plan_of(text: str, stack: MpiStack) -> LaunchPlan:
+    """Return the plan for a line under the operator's environment, 2 hosts of 2 slots."""
+    request = a_launch_request(*shlex.split(text), environ=OPERATORS_ENVIRONMENT, runs_as_root=True)
+    return build_plan(request, a_host_list(2, slots=2), stack)
+
+
+@pytest.mark.parametrize("stack", STACKS)
+@pytest.mark.parametrize("line", LINES)
+def test_the_command_is_the_golden_one(line: str, stack: str) -> None:
+    """What people read in `plan` changes only on purpose."""
+    plan = plan_of(LINES[line], STACKS[stack])
+    golden = GOLDEN / f"{stack}-{line}.txt"
+
+    assert "\n".join(plan.argv) + "\n" == golden.read_text()
+
+
+@pytest.mark.parametrize("stack", STACKS.values(), ids=STACKS)
+def test_hosts_and_ssh_stand_on_the_command_line_not_in_variables(stack: MpiStack) -> None:
+    """Open MPI 5 ignores the operator's variables, and would run the whole job on the launcher."""
+    plan = plan_of("mpirun ./pi", stack)
+
+    assert "--hostfile" in plan.argv
+    assert any(word == "-F /run/mpi-agent/ssh_config" for word in plan.argv)
+    assert set(plan.removed_variables) >= {
+        "OMPI_MCA_orte_default_hostfile",
+        "OMPI_MCA_plm_rsh_args",
+    }
+    assert plan.hostfile_text.splitlines() == [
+        "pi-worker-0.pi.default.svc slots=2",
+        "pi-worker-1.pi.default.svc slots=2",
+    ]
+
+
+def test_a_users_own_parameter_is_kept() -> None:
+    """On the line or as a variable, with whatever value."""
+    request = a_launch_request(
+        "mpirun",
+        "--mca",
+        "plm_rsh_no_tree_spawn",
+        "0",
+        "./pi",
+        environ={"OMPI_MCA_orte_keep_fqdn_hostnames": "0", "OMPI_MCA_plm_rsh_args": "-v"},
+    )
+
+    argv = shlex.join(build_plan(request, a_host_list(), OPEN_MPI_4_STACK).argv)
+
+    assert argv.count("plm_rsh_no_tree_spawn") == 1
+    assert "plm_rsh_args '-F /run/mpi-agent/ssh_config -v'" in argv
+
+
+def test_an_mpi_outside_of_the_usual_path_gets_its_prefix() -> None:
+    """Open MPI 4 looks for a bare orted in the login's PATH."""
+    stack = MpiStack(
+        implementation=Implementation.OPEN_MPI, version=(4, 1, 6), mpirun="/opt/ompi/bin/mpirun"
+    )
+
+    argv = build_plan(a_launch_request("./pi"), a_host_list(), stack).argv
+
+    assert argv[0] == "mpirun"
+    assert argv[argv.index("--prefix") + 1] == "/opt/ompi"
+    assert "--prefix" not in build_plan(a_launch_request(), a_host_list(), OPEN_MPI_4_STACK).argv
+
+
+def test_the_built_in_client_is_named_as_the_agent() -> None:
+    """For images without OpenSSH."""
+    request = a_launch_request("./pi", agent="/opt/mpi-agent/bin/mpi-agent ssh")
+
+    argv = build_plan(request, a_host_list(), OPEN_MPI_5_STACK).argv
+
+    assert argv[argv.index("plm_ssh_agent") + 1] == "/opt/mpi-agent/bin/mpi-agent ssh"
+
+
+@given(value=st.text(min_size=12, max_size=40))
+def test_no_value_of_a_variable_ever_stands_in_argv(value: str) -> None:
+    """Arguments are visible to every process of the machine."""
+    environ = {"NCCL_SECRET": value, "HF_HOME": value}
+    request = a_launch_request("./pi", environ=environ)
+
+    argv = build_plan(request, a_host_list(), OPEN_MPI_5_STACK).argv
+
+    assert all(value not in word for word in argv)
+    assert "NCCL_SECRET" in argv
+
+
+def test_a_given_value_travels_by_the_environment() -> None:
+    """`--env NAME=VALUE` too must not show in a process list."""
+    request = a_launch_request("./pi")
+    environment = rank_environment({}, wanted=("TOKEN=s3cret",))
+    plan = build_plan(
+        type(request)(
+            program=("./pi",),
+            environ={},
+            environment=environment,
+            hostfile_path="/hf",
+            ssh=None,
+            runs_as_root=False,
+        ),
+        a_host_list(),
+        OPEN_MPI_5_STACK,
+    )
+
+    assert ("TOKEN", "s3cret") in plan.variables
+    assert "s3cret" not in shlex.join(plan.argv)
+    assert plan.argv[plan.argv.index("TOKEN") - 1] == "-x"
+
+
+def test_traces_of_a_resource_manager_do_not_reach_mpirun() -> None:
+    """They would choose how it starts its daemons."""
+    request = a_launch_request("./pi", environ={"SLURM_JOBID": "7", "PRTE_MCA_plm_ssh_args": ""})
+
+    plan = build_plan(request, a_host_list(), OPEN_MPI_5_STACK)
+
+    assert plan.removed_variables == ("PRTE_MCA_plm_ssh_args", "SLURM_JOBID")
+
+
+def test_a_launcher_of_its_own_is_told_by_variables() -> None:
+    """A shell or horovodrun stays as it is."""
+    request = a_launch_request("bash", "-c", "mpirun ./pi")
+
+    plan = build_plan(request, a_host_list(2, slots=2), OPEN_MPI_5_STACK)
+
+    assert plan.argv == ("bash", "-c", "mpirun ./pi")
+    assert dict(plan.variables) == {
+        "MASTER_ADDR": "pi-worker-0.pi.default.svc",
+        "MASTER_PORT": "29500",
+        "WORLD_SIZE": "4",
+        "MPI_AGENT_HOSTFILE": "/run/mpi-agent/hostfile",
+        "MPI_AGENT_NP": "4",
+        "MPI_AGENT_SLOTS": "2",
+        "MPI_AGENT_FIRST_HOST": "pi-worker-0.pi.default.svc",
+        "PRTE_MCA_prte_default_hostfile": "/run/mpi-agent/hostfile",
+        "PRTE_MCA_plm_ssh_args": "-F /run/mpi-agent/ssh_config",
+    }
+
+
+def test_an_mpirun_line_without_a_program_is_refused() -> None:
+    """Mpirun's own text about it is a page long."""
+    with pytest.raises(SettingsError, match="without a program"):
+        plan_of("mpirun -np 2", OPEN_MPI_5_STACK)
+
+
+@pytest.mark.parametrize(
+    ("text", "implementation", "version"),
+    [
+        ("mpirun (Open MPI) 5.0.11\n\nReport bugs", Implementation.OPEN_MPI, (5, 0, 11)),
+        ("mpirun.openmpi (OpenRTE) 4.1.4\n", Implementation.OPEN_MPI, (4, 1, 4)),
+        ("HYDRA build details:\n    Version:          4.0.2\n", Implementation.MPICH, (4, 0, 2)),
+        (
+            "Intel(R) MPI Library for Linux* OS, Version 2021.19 Build 2026",
+            Implementation.INTEL_MPI,
+            (2021, 19, 0),
+        ),
+    ],
+)
+def test_an_mpi_is_recognised_by_what_its_launcher_says(
+    text: str, implementation: Implementation, version: tuple[int, int, int]
+) -> None:
+    """The binary counts, not the manifest."""
+    assert recognise_version(text) == (implementation, version)
+
+
+def test_an_mpi_without_a_dialect_is_named() -> None:
+    """Recognised is not yet supported."""
+    stack = MpiStack(
+        implementation=Implementation.MPICH, version=(4, 0, 2), mpirun="/usr/bin/mpirun"
+    )
+
+    with pytest.raises(StackUnsupportedError, match=r"MPICH 4\.0\.2"):
+        build_plan(a_launch_request(), a_host_list(), stack)

@@ -1,0 +1,119 @@
+"""np, and on how many hosts: promise P1."""
+
+from __future__ import annotations
+
+import pytest
+
+from mpi_agent.command.arguments import read_mpirun_line
+from mpi_agent.command.placement import Placement, place, placement_request
+from mpi_agent.errors import HostsUnusedError, MpiAgentError, SettingsError, SlotsExceededError
+from tests.builders import a_host_list
+
+
+def placed(
+    line: str,
+    *,
+    hosts: int = 2,
+    slots: int = 2,
+    np: int | None = None,
+    idle: bool = False,
+    strict: bool = False,
+    environ: dict[str, str] | None = None,
+) -> Placement:
+    """Return what comes of an mpirun line on a job of equal hosts."""
+    request = placement_request(
+        read_mpirun_line(tuple(line.split())) if line else None,
+        environ or {},
+        np=np,
+        allows_idle_hosts=idle,
+        strict=strict,
+    )
+    return place(request, a_host_list(hosts, slots=slots))
+
+
+def test_np_is_the_sum_of_slots() -> None:
+    """Nobody has to multiply."""
+    assert placed("mpirun ./pi", hosts=3, slots=4) == Placement(np=12, map_by="slot", notes=())
+
+
+@pytest.mark.parametrize(
+    ("line", "np"),
+    [
+        ("mpirun -np 3 ./pi", 3),
+        ("mpirun -n 1 ./a : -n 2 ./b", 3),
+        ("mpirun -N 1 ./pi", 2),
+        ("mpirun --map-by ppr:2:node ./pi", 4),
+    ],
+)
+def test_the_users_number_is_kept(line: str, np: int) -> None:
+    """The user wins."""
+    assert placed(line).np == np
+
+
+def test_fewer_processes_than_slots_are_said_aloud_and_leave_no_host_idle() -> None:
+    """Mpirun by itself would fill the first host and leave the second out, in silence."""
+    placement = placed("mpirun -np 2 ./pi")
+
+    assert placement.map_by == "node"
+    assert "2 processes on 4 slots: 2 stay idle" in placement.notes
+
+
+def test_idle_slots_are_an_error_under_strict() -> None:
+    """For those who want arithmetic to be right."""
+    with pytest.raises(SettingsError, match="cannot leave slots idle"):
+        placed("mpirun -np 3 ./pi", strict=True)
+
+
+@pytest.mark.parametrize("line", ["mpirun -np 1 ./pi", "mpirun -np 2 -N 2 ./pi"])
+def test_p1_never_on_fewer_hosts_than_asked(line: str) -> None:
+    """A job on fewer hosts than it has is an error, unless asked for by option."""
+    with pytest.raises(HostsUnusedError, match="only 1 of them would get one") as caught:
+        placed(line)
+
+    assert caught.value.exit_code == 78
+    assert placed(line, idle=True).np <= 2
+
+
+def test_more_processes_than_slots_are_an_error() -> None:
+    """Hydra would oversubscribe in silence, Open MPI would print a page."""
+    with pytest.raises(SlotsExceededError, match="2 hosts have 4 slots") as caught:
+        placed("mpirun -np 5 ./pi")
+
+    assert caught.value.exit_code == 78
+
+
+@pytest.mark.parametrize(
+    ("line", "environ"),
+    [
+        ("mpirun -np 5 --oversubscribe ./pi", {}),
+        ("mpirun -np 5 -oversubscribe ./pi", {}),
+        ("mpirun -np 5 --map-by slot:OVERSUBSCRIBE ./pi", {}),
+        ("mpirun -np 5 --mca rmaps_base_oversubscribe 1 ./pi", {}),
+        ("mpirun -np 5 ./pi", {"OMPI_MCA_rmaps_base_oversubscribe": "true"}),
+        ("mpirun -np 5 ./pi", {"PRTE_MCA_rmaps_default_mapping_policy": ":oversubscribe"}),
+    ],
+)
+def test_oversubscription_that_was_asked_for_is_granted(line: str, environ: dict[str, str]) -> None:
+    """In any of its spellings."""
+    assert placed(line, environ=environ).np == 5
+
+
+def test_nooversubscribe_is_not_a_wish_to_oversubscribe() -> None:
+    """The words differ by two letters."""
+    with pytest.raises(SlotsExceededError):
+        placed("mpirun -np 5 --map-by slot:NOOVERSUBSCRIBE ./pi")
+
+
+@pytest.mark.parametrize(
+    "line", ["mpirun -np x ./pi", "mpirun -np 0 ./pi", "mpirun -n 1 ./a : ./b"]
+)
+def test_a_count_that_is_no_number_is_named(line: str) -> None:
+    """Also where one application has a count and another has none."""
+    with pytest.raises(MpiAgentError, match="not a number of processes"):
+        placed(line)
+
+
+def test_two_different_numbers_contradict_each_other() -> None:
+    """Both were written by the user."""
+    with pytest.raises(SettingsError, match="differ"):
+        placed("mpirun -np 3 ./pi", np=4)

@@ -1,0 +1,78 @@
+"""How a program ended, in one sentence and one code."""
+
+from __future__ import annotations
+
+import signal
+
+import pytest
+
+from mpi_agent.explain.ending import conclude
+from mpi_agent.explain.exit_status import describe_exit, describe_seconds
+from mpi_agent.job.endings import Ending, ProcessExit, Verdict
+from tests.builders import a_process_exit
+
+
+def ended(code: int | None, *, by_signal: int | None = None, stop: int | None = None) -> Ending:
+    """Return the ending of `pi` for an mpirun that exited so."""
+    exit_ = a_process_exit(code=code, signal=by_signal)
+    return conclude(exit_, program='"pi"', stopped_by=stop)
+
+
+@pytest.mark.parametrize(
+    ("code", "by_signal", "stop", "verdict", "exit_code"),
+    [
+        (0, None, None, Verdict.SUCCEEDED, 0),
+        (7, None, None, Verdict.PROGRAM_FAILED, 7),
+        (137, None, None, Verdict.PROGRAM_FAILED, 137),
+        (None, 9, None, Verdict.PROGRAM_FAILED, 137),
+        (1, None, signal.SIGTERM, Verdict.STOPPED, 143),
+        (1, None, signal.SIGINT, Verdict.STOPPED, 130),
+        (0, None, signal.SIGTERM, Verdict.SUCCEEDED, 0),
+        (255, None, None, Verdict.LAUNCH_FAILED, 255),
+    ],
+)
+def test_verdict_and_code(
+    code: int | None,
+    by_signal: int | None,
+    stop: int | None,
+    verdict: Verdict,
+    exit_code: int,
+) -> None:
+    """The program's code comes back; being told to stop is 128 + the signal."""
+    ending = ended(code, by_signal=by_signal, stop=stop)
+
+    assert (ending.verdict, ending.exit_code) == (verdict, exit_code)
+
+
+def test_the_summary_is_one_line_with_the_cause() -> None:
+    """It fits `kubectl describe`."""
+    assert ended(7).summary == '"pi" failed with exit code 7 after 1.5 s'
+    assert "\n" not in ended(1, stop=signal.SIGTERM).summary
+
+
+@pytest.mark.parametrize(
+    ("code", "by_signal", "words"),
+    [
+        (7, None, "exit code 7"),
+        (137, None, "exit code 137 (128 + SIGKILL)"),
+        (None, 11, "signal 11 (SIGSEGV)"),
+        (200, None, "exit code 200"),
+    ],
+)
+def test_an_exit_in_words(code: int | None, by_signal: int | None, words: str) -> None:
+    """Signals have names."""
+    assert describe_exit(a_process_exit(code=code, signal=by_signal)) == words
+
+
+@pytest.mark.parametrize(
+    ("seconds", "words"), [(1.72, "1.7 s"), (250, "4 min 10 s"), (8040, "2 h 14 min")]
+)
+def test_a_time_in_words(seconds: float, words: str) -> None:
+    """As people say it."""
+    assert describe_seconds(seconds) == words
+
+
+def test_an_exit_has_a_code_or_a_signal() -> None:
+    """Never both, never neither."""
+    with pytest.raises(ValueError, match="by a code or by a signal"):
+        ProcessExit(pid=1, code=0, signal=9, started_at_s=0, ended_at_s=1)

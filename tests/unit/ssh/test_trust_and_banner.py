@@ -1,0 +1,92 @@
+"""Texts for ssh, and reading what a port says."""
+
+from __future__ import annotations
+
+import pytest
+
+from mpi_agent.ssh.banner import NotSshError, find_banner
+from mpi_agent.ssh.trust import (
+    SshTarget,
+    SshTerms,
+    host_key_alias,
+    principals_of,
+    render_known_hosts,
+    render_ssh_config,
+)
+
+TERMS = SshTerms(
+    key_path="/run/mpi agent/job_key",
+    known_hosts_path="/run/mpi-agent/known_hosts",
+    user="mpiuser",
+    checks_host_keys=True,
+)
+
+
+def test_one_line_of_known_hosts_stands_for_every_worker() -> None:
+    """A certificate signed by the job's key, or the job's key itself; nothing else."""
+    assert render_known_hosts("ecdsa-sha2-nistp521 AAAA job") == (
+        "@cert-authority * ecdsa-sha2-nistp521 AAAA\n* ecdsa-sha2-nistp521 AAAA\n"
+    )
+
+
+def test_every_host_has_its_port_and_alias_in_front_of_the_common_part() -> None:
+    """Ssh takes the first value that it meets."""
+    text = render_ssh_config(
+        TERMS,
+        (
+            SshTarget(name="w-0.pi.default.svc", port=2222),
+            SshTarget(name="local-0", port=4022, address="127.9.9.1"),
+        ),
+    )
+
+    assert text.index("Host w-0.pi.default.svc\n  Port 2222\n  HostKeyAlias w-0\n") < text.index(
+        "Host *"
+    )
+    assert "Host local-0\n  Port 4022\n  HostKeyAlias local-0\n  HostName 127.9.9.1\n" in text
+    for line in (
+        "BatchMode yes",
+        "IdentitiesOnly yes",
+        'IdentityFile "/run/mpi agent/job_key"',
+        "StrictHostKeyChecking yes",
+        "PreferredAuthentications publickey",
+        "ConnectTimeout 10",
+    ):
+        assert f"  {line}\n" in text
+    assert text.rstrip().endswith("Include /etc/ssh/ssh_config")
+
+
+def test_a_worker_answers_to_every_form_of_its_name() -> None:
+    """The launcher may know the pod by any of them; no wildcard is needed."""
+    names = principals_of(("pi-worker-0", "pi-worker-0.pi.default"), ("10.0.0.7",))
+
+    assert names == ("pi-worker-0", "pi-worker-0.pi", "pi-worker-0.pi.default", "10.0.0.7")
+
+
+@pytest.mark.parametrize(
+    ("name", "alias"),
+    [("w-0.pi.default.svc", "w-0"), ("w-0", "w-0"), ("10.0.0.7", "10.0.0.7")],
+)
+def test_a_host_key_is_checked_under_the_first_label(name: str, alias: str) -> None:
+    """It is what a pod knows of itself without any DNS."""
+    assert host_key_alias(name) == alias
+
+
+@pytest.mark.parametrize(
+    ("received", "banner"),
+    [
+        (b"SSH-2.0-OpenSSH_9.2p1\r\n", "SSH-2.0-OpenSSH_9.2p1"),
+        (b"welcome\r\nSSH-2.0-x\n", "SSH-2.0-x"),
+        (b"SSH-2.0-Open", None),
+        (b"", None),
+    ],
+)
+def test_a_banner_is_found_once_its_line_is_complete(received: bytes, banner: str | None) -> None:
+    """RFC 4253 allows other lines in front of it."""
+    assert find_banner(received) == banner
+
+
+@pytest.mark.parametrize("received", [b"HTTP/1.1 400 Bad Request\r\n", b"x" * 9000])
+def test_what_is_not_ssh_is_told_at_once(received: bytes) -> None:
+    """A web server or a megabyte of something is no ssh server that is still starting."""
+    with pytest.raises(NotSshError):
+        find_banner(received)

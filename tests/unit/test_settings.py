@@ -1,0 +1,113 @@
+"""Flag > variable > default, and one sentence for each bad value."""
+
+from __future__ import annotations
+
+import pytest
+
+from mpi_agent.errors import SettingsError
+from mpi_agent.settings import (
+    ALL_SETTINGS,
+    Backend,
+    Given,
+    LaunchSettings,
+    LocalSettings,
+    WorkerSettings,
+    parse_duration_s,
+    unknown_variables,
+    variable_of,
+)
+
+
+def given(command: str, environ: dict[str, str] | None = None, **flags: str) -> Given:
+    """Return what a user gave; underscores in flags stand for dashes."""
+    return Given(command, {k.replace("_", "-"): v for k, v in flags.items()}, environ or {})
+
+
+def test_a_flag_beats_a_variable_and_a_variable_beats_the_default() -> None:
+    """Manifests configure by variables, people by flags."""
+    environ = {"MPI_AGENT_TIMEOUT": "5m"}
+
+    assert given("launch", environ, timeout="90s").duration_s("timeout") == 90.0
+    assert given("launch", environ).duration_s("timeout") == 300.0
+    assert given("launch").duration_s("timeout") == 600.0
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"),
+    [("90s", 90), ("10m", 600), ("1h30m", 5400), ("250ms", 0.25), ("0", 0), ("1.5m", 90)],
+)
+def test_durations_are_written_with_units(text: str, seconds: float) -> None:
+    """A bare number is seconds."""
+    assert parse_duration_s(text) == pytest.approx(seconds)
+
+
+@pytest.mark.parametrize("text", ["", "m", "10x", "5 minutes", "-3s", "3s4"])
+def test_what_is_no_duration_is_refused(text: str) -> None:
+    """Rather than read as something else."""
+    with pytest.raises(ValueError, match="not a duration"):
+        parse_duration_s(text)
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "said"),
+    [
+        ("ssh-port", "70000", "ports end at 65535"),
+        ("ssh-port", "ssh", "not a whole number"),
+        ("slots", "0", "at least 1"),
+        ("timeout", "soon", "not a duration"),
+        ("strict", "maybe", "neither true nor false"),
+        ("ssh", "telnet", "none of auto, openssh, builtin"),
+    ],
+)
+def test_a_bad_value_names_where_it_came_from(name: str, value: str, said: str) -> None:
+    """The sentence says which flag or which variable to correct."""
+    with pytest.raises(SettingsError, match=said) as by_flag:
+        LaunchSettings.from_given(Given("launch", {name: value}, {}))
+    with pytest.raises(SettingsError, match=said) as by_variable:
+        LaunchSettings.from_given(Given("launch", {}, {variable_of(name): value}))
+
+    assert f"--{name}" in by_flag.value.summary
+    assert variable_of(name) in by_variable.value.summary
+    assert by_flag.value.exit_code == 78
+
+
+def test_two_sources_of_hosts_contradict_each_other() -> None:
+    """Neither is silently preferred."""
+    with pytest.raises(SettingsError, match="hosts and hostfile"):
+        LaunchSettings.from_given(given("launch", hosts="a", hostfile="b"))
+
+
+def test_no_timeout_is_written_as_zero() -> None:
+    """None inside the program, 0 outside."""
+    assert LaunchSettings.from_given(given("launch", timeout="0")).timeout_s is None
+
+
+def test_repeated_flags_and_lists_in_a_variable_are_read() -> None:
+    """A value given by flag may hold commas; a variable separates by them."""
+    by_flag = LaunchSettings.from_given(given("launch", env="A=1,2\0B"))
+    by_variable = LaunchSettings.from_given(given("launch", {"MPI_AGENT_ENV": "A,B"}))
+
+    assert by_flag.env == ("A=1,2", "B")
+    assert by_variable.env == ("A", "B")
+
+
+def test_every_command_has_its_typed_values() -> None:
+    """The table and the classes fit together, for every command."""
+    assert LocalSettings.from_given(given("local")).workers == 2
+    assert WorkerSettings.from_given(given("worker")).sshd is Backend.AUTO
+    assert LaunchSettings.from_given(given("launch")).parallel == 128
+
+
+def test_an_unknown_variable_is_told_with_the_nearest_known() -> None:
+    """A typing error in a manifest must not be silent."""
+    assert unknown_variables({"MPI_AGENT_TIMEOUTS": "1", "MPI_AGENT_TIMEOUT": "2m", "X": ""}) == (
+        "variable MPI_AGENT_TIMEOUTS is no setting; MPI_AGENT_TIMEOUT is",
+    )
+
+
+def test_no_setting_is_called_like_a_variable_of_a_service() -> None:
+    """Kubernetes injects NAME_PORT and NAME_SERVICE_HOST for a Service called mpi-agent."""
+    names = {variable_of(row.name) for row in ALL_SETTINGS}
+
+    assert not {n for n in names if n.startswith("MPI_AGENT_SERVICE")}
+    assert not names & {"MPI_AGENT_PORT", "MPI_AGENT_HOST"}
