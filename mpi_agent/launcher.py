@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from mpi_agent.children import Children
 from mpi_agent.command.arguments import ProgramKind, kind_of_program, read_mpirun_line
 from mpi_agent.command.build import build_plan
 from mpi_agent.command.plan import LaunchPlan, LaunchRequest, SshAccess
@@ -25,7 +26,6 @@ from mpi_agent.explain.publish import write_termination_message
 from mpi_agent.job.events import EventSink, HostsDiscovered, HostsReady, Noted, ProgramEnded
 from mpi_agent.job.hosts import HostList
 from mpi_agent.job.readiness import ReadinessReport
-from mpi_agent.run.process import Children
 from mpi_agent.run.signals import SignalInbox
 from mpi_agent.run.supervise import supervise
 from mpi_agent.settings import Backend, LaunchSettings

@@ -8,11 +8,11 @@ import sys
 
 import click
 
+from mpi_agent.children import Children
 from mpi_agent.cli.options import settings_options
 from mpi_agent.job.events import Noted
 from mpi_agent.launcher import Launcher
 from mpi_agent.observe.log import Log
-from mpi_agent.run.process import Children
 from mpi_agent.run.signals import SignalInbox
 from mpi_agent.settings import Given, LaunchSettings, unknown_variables
 

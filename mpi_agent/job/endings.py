@@ -28,6 +28,11 @@ class ProcessExit:
         return self.ended_at_s - self.started_at_s
 
     @property
+    def returncode(self) -> int:
+        """The code, or minus the signal, as Python's subprocess tells it."""
+        return self.code if self.code is not None else -(self.signal or 0)
+
+    @property
     def shell_code(self) -> int:
         """The code a shell would report: the code itself, or 128 + signal."""
         return self.code if self.code is not None else 128 + (self.signal or 0)

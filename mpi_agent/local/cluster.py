@@ -13,16 +13,17 @@ import random
 import shutil
 import signal
 import socket
+import subprocess
 import sys
 import tempfile
 from collections.abc import AsyncIterator, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from mpi_agent.children import Child, Children
 from mpi_agent.errors import SshdEndedError
 from mpi_agent.job.events import EventSink
 from mpi_agent.launcher import Launcher, LocalJob
-from mpi_agent.run.process import Child, Children
 from mpi_agent.run.signals import SignalInbox
 from mpi_agent.settings import LaunchSettings, LocalSettings
 from mpi_agent.ssh.keys import JobKey, make_job_key
@@ -33,6 +34,7 @@ __all__ = ["LocalCluster"]
 
 _MOST_WORKERS = 250
 _WORKER_GRACE_S = 5.0
+_LEFTOVER_GRACE_S = 1.0
 _LOG_LINES_SHOWN = 10
 
 
@@ -118,7 +120,8 @@ class LocalCluster:
                 workers.append(self._start_worker(target, root, key, children))
             yield tuple(workers)
         finally:
-            await asyncio.gather(*(_end_worker(worker, children) for worker in workers))
+            await asyncio.gather(*(_end_worker(worker) for worker in workers))
+            await children.sweep(_LEFTOVER_GRACE_S)
 
     def _start_worker(
         self, target: SshTarget, root: Path, key: JobKey, children: Children
@@ -142,7 +145,14 @@ class LocalCluster:
             "--sshd",
             self._settings.sshd.value,
         )
-        child = children.start(argv, env=self._environ, output=log)
+        with log.open("wb") as stream:
+            child = children.start(
+                argv,
+                env=self._environ,
+                stdin=subprocess.DEVNULL,
+                stdout=stream,
+                stderr=subprocess.STDOUT,
+            )
         return _LocalWorker(target=target, child=child, log=log)
 
 
@@ -201,11 +211,10 @@ def _last_lines(log: Path) -> tuple[str, ...]:
     return tuple(lines[-_LOG_LINES_SHOWN:])
 
 
-async def _end_worker(worker: _LocalWorker, children: Children) -> None:
-    worker.child.send(signal.SIGTERM)
+async def _end_worker(worker: _LocalWorker) -> None:
+    worker.child.signal(signal.SIGTERM)
     try:
         async with asyncio.timeout(_WORKER_GRACE_S):
             await worker.child.wait()
     except TimeoutError:
-        worker.child.send(signal.SIGKILL)
-    await children.end_session_of(worker.child)
+        worker.child.signal(signal.SIGKILL)

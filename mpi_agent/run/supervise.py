@@ -7,16 +7,18 @@ import signal
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from mpi_agent.children import Child, Children
 from mpi_agent.command.plan import LaunchPlan
+from mpi_agent.errors import MpirunNotFoundError, MpirunNotRunnableError
 from mpi_agent.job.endings import ProcessExit
 from mpi_agent.job.events import EventSink, ProgramStarted, SignalReceived
-from mpi_agent.run.process import Child, Children
 from mpi_agent.run.signals import STOP_SIGNALS, SignalInbox
 
 __all__ = ["Supervised", "supervise"]
 
 _KILL_AT_STOP_NUMBER = 3
 _GRACE_AFTER_SECOND_STOP_S = 3.0
+_LEFTOVER_GRACE_S = 2.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,16 +47,32 @@ async def supervise(
     Raises:
         MpirunNotFoundError, MpirunNotRunnableError: the program cannot be started.
     """
-    child = children.start(plan.argv, executable=plan.executable, env=plan.environment(environ))
+    others = children.running
+    child = _start(plan, environ, children)
     emit(ProgramStarted(argv=plan.argv, pid=child.pid, np=plan.np, host_count=host_count))
-    children.adopts_orphans = True
+    children.adopt_orphans()
     try:
         stopped_by = await _pass_signals_on(child, inbox, emit, grace_s)
         return Supervised(process_exit=await child.wait(), stopped_by=stopped_by)
     finally:
-        child.send(signal.SIGKILL)
-        await children.end_session_of(child)
-        children.adopts_orphans = False
+        child.signal(signal.SIGKILL)
+        await children.sweep(_LEFTOVER_GRACE_S, spare=others)
+        children.adopt_orphans(adopt=False)
+
+
+def _start(plan: LaunchPlan, environ: Mapping[str, str], children: Children) -> Child:
+    try:
+        return children.start(plan.argv, executable=plan.executable, env=plan.environment(environ))
+    except (FileNotFoundError, NotADirectoryError) as error:
+        raise MpirunNotFoundError(
+            f'cannot run "{plan.executable}": there is no such program',
+            hint="check the command behind `--`",
+        ) from error
+    except OSError as error:
+        raise MpirunNotRunnableError(
+            f'cannot run "{plan.executable}": {error.strerror}',
+            hint="check that it is an executable file for this kind of machine",
+        ) from error
 
 
 async def _pass_signals_on(
@@ -73,7 +91,7 @@ async def _pass_signals_on(
             received.cancel()
             if not ended.done():
                 emit(SignalReceived(name="end of the grace period", action="killed the program"))
-                child.send(signal.SIGKILL)
+                child.signal(signal.SIGKILL)
                 kill_at_s = None
             continue
         passed = received.result()
@@ -84,5 +102,5 @@ async def _pass_signals_on(
         if len(stops) >= _KILL_AT_STOP_NUMBER:
             passed = signal.SIGKILL
         emit(SignalReceived(name=passed.name, action="passed on to the program"))
-        child.send(passed)
+        child.signal(passed)
     return stops[0] if stops else None

@@ -14,9 +14,9 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 
+from mpi_agent.children import Child, Children
 from mpi_agent.errors import SshdConfigError
 from mpi_agent.state import StateDirectory
-from mpi_agent.worker.children import WorkerChild, WorkerChildren
 from mpi_agent.worker.sshd_config import SshdPlan, render_sshd_config
 
 __all__ = ["OpenSshServer", "find_sshd", "parents_are_private"]
@@ -37,13 +37,13 @@ class OpenSshServer:
     """One sshd process in the foreground."""
 
     def __init__(
-        self, sshd: str, plan: SshdPlan, state: StateDirectory, children: WorkerChildren
+        self, sshd: str, plan: SshdPlan, state: StateDirectory, children: Children
     ) -> None:
         self._sshd = sshd
         self._plan = plan
         self._state = state
         self._children = children
-        self._child: WorkerChild | None = None
+        self._child: Child | None = None
         self._words: collections.deque[str] = collections.deque(maxlen=_WORDS_KEPT)
         self._listener: asyncio.Task[None] | None = None
 
@@ -58,24 +58,28 @@ class OpenSshServer:
         config = str(self._state.write("sshd_config", text))
         _check_config(self._sshd, config)
         self._child = self._children.start(
-            (self._sshd, "-D", "-e", "-f", config), env=_environment(), stderr=subprocess.PIPE
+            (self._sshd, "-D", "-e", "-f", config),
+            env=_environment(),
+            stdin=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
         )
         self._listener = asyncio.create_task(self._pass_on_words(self._child))
 
     async def wait(self) -> str:
         """Return how sshd ended and the last it said."""
         assert self._child is not None
-        code = await self._child.wait()
+        code = (await self._child.wait()).returncode
         await self._end_listening()
         how = f"with code {code}" if code >= 0 else f"by {signal.Signals(-code).name}"
         return f"sshd ended {how}" + (f": {self._words[-1]}" if self._words else "")
 
-    async def stop(self) -> None:
-        """Stop the listening process; sshd's session processes go on."""
+    async def stop(self, grace_s: float) -> int:
+        """Stop sshd and its sessions; return how many processes had to be killed."""
         if self._child is not None:
             self._child.signal(signal.SIGTERM)
-            await self._child.wait()
-            await self._end_listening()
+        killed = await self._children.sweep(grace_s)
+        await self._end_listening()
+        return killed
 
     async def _end_listening(self) -> None:
         """Give sshd's last words a moment to come through; sessions may hold the pipe open."""
@@ -83,7 +87,7 @@ class OpenSshServer:
             await asyncio.wait({self._listener}, timeout=0.2)
             self._listener.cancel()
 
-    async def _pass_on_words(self, child: WorkerChild) -> None:
+    async def _pass_on_words(self, child: Child) -> None:
         """Copy sshd's log to ours, without the lines that banner probes cause."""
         reader = asyncio.StreamReader()
         protocol = asyncio.StreamReaderProtocol(reader)

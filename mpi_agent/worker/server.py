@@ -21,5 +21,9 @@ class SshServer(Protocol):
     async def wait(self) -> str:
         """Return, once the server has ended by itself, why."""
 
-    async def stop(self) -> None:
-        """Take no new logins; sessions that run are left to the sweep."""
+    async def stop(self, grace_s: float) -> int:
+        """Take no new logins, end what sessions started: TERM, then KILL after the grace period.
+
+        Returns:
+            how many processes had to be killed.
+        """

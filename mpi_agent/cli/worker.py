@@ -1,0 +1,37 @@
+"""`mpi-agent worker`: serve ssh for the launcher."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+
+import click
+
+from mpi_agent.cli.options import settings_options
+from mpi_agent.job.events import Noted
+from mpi_agent.observe.log import Log
+from mpi_agent.settings import Given, WorkerSettings, unknown_variables
+from mpi_agent.worker.worker import Worker
+
+__all__ = ["command"]
+
+
+@click.command("worker", epilog="Example: mpi-agent worker --ssh-port 2222")
+@settings_options("worker")
+@click.argument("sshd_arguments", nargs=-1, type=click.UNPROCESSED)
+def command(given: Given, sshd_arguments: tuple[str, ...]) -> None:
+    """Serve ssh for the launcher and say when it is ready.
+
+    SSHD_ARGUMENTS, behind `--`, are what a manifest gives to sshd; only the port is taken from
+    them.
+    """
+    log = Log()
+    for sentence in unknown_variables(os.environ):
+        log(Noted(text=sentence))
+    settings = WorkerSettings.from_given(given)
+
+    async def run() -> int:
+        return await Worker(settings, sshd_arguments, environ=os.environ, emit=log).run()
+
+    sys.exit(asyncio.run(run()))

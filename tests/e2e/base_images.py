@@ -1,0 +1,94 @@
+"""The Debian images that everything is built on: the registry's, else stand-ins made here.
+
+CI reaches Debian's mirror and PyPI, but no registry of images. A stand-in has the registry's name,
+so the Dockerfiles are used as they are for the world.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from enum import Enum
+from pathlib import Path
+
+from tests.e2e.engine import NoEngineError
+
+__all__ = ["Debian", "ensure_base_image"]
+
+_LIMIT_S = 600.0
+_MIRROR = "http://deb.debian.org/debian"
+_CERTIFICATES_INSIDE = "/usr/local/share/mpi-agent-e2e/certificates.pem"
+_CERTIFICATE_VARIABLES = ("PIP_CERT", "SSL_CERT_FILE", "REQUESTS_CA_BUNDLE")
+_CERTIFICATES_HERE = "/etc/ssl/certs/ca-certificates.crt"
+_INDEX_VARIABLES = ("PIP_INDEX_URL", "PIP_EXTRA_INDEX_URL", "PIP_TRUSTED_HOST")
+
+
+class Debian(Enum):
+    """The releases the images are made for; the value is the suite's name."""
+
+    BOOKWORM = "bookworm"
+    TRIXIE = "trixie"
+
+    @property
+    def image(self) -> str:
+        """The registry's name of the base image."""
+        return f"docker.io/library/debian:{self.value}-slim"
+
+    @property
+    def open_mpi(self) -> int:
+        """Major version of the release's Open MPI."""
+        return {"bookworm": 4, "trixie": 5}[self.value]
+
+
+def ensure_base_image(debian: Debian, directory: Path) -> None:
+    """Make sure that the release's base image is in local storage.
+
+    Raises:
+        NoEngineError: it is in no place, and cannot be made; says which step failed.
+    """
+    if _run("podman", "image", "exists", debian.image).returncode == 0:
+        return
+    if _run("podman", "pull", "--quiet", debian.image).returncode == 0:
+        return
+    if shutil.which("debootstrap") is None:
+        raise NoEngineError(f"cannot make {debian.image}: debootstrap is not installed")
+    root = directory / debian.value
+    _must("debootstrap", "--variant=minbase", debian.value, str(root), _MIRROR)
+    _teach_pip(root)
+    shutil.rmtree(root / "var/cache/apt/archives")
+    archive = directory / f"{debian.value}.tar"
+    _must("tar", "-C", str(root), "-cf", str(archive), ".")
+    shutil.rmtree(root)
+    _must("podman", "import", "--quiet", str(archive), debian.image)
+    archive.unlink()
+
+
+def _teach_pip(root: Path) -> None:
+    """Give the stand-in the certificates and the index with which pip works on this machine."""
+    lines = ["[global]"]
+    here = [os.environ.get(name, "") for name in _CERTIFICATE_VARIABLES]
+    certificates = next((name for name in (*here, _CERTIFICATES_HERE) if os.path.isfile(name)), "")
+    if certificates:
+        inside = root / _CERTIFICATES_INSIDE.lstrip("/")
+        inside.parent.mkdir(parents=True)
+        shutil.copyfile(certificates, inside)
+        lines.append(f"cert = {_CERTIFICATES_INSIDE}")
+    for name in _INDEX_VARIABLES:
+        value = os.environ.get(name, "")
+        if value and "file:" not in value:
+            lines.append(f"{name.removeprefix('PIP_').lower().replace('_', '-')} = {value}")
+    (root / "etc/pip.conf").write_text("\n".join(lines) + "\n")
+
+
+def _run(*argv: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        argv, capture_output=True, text=True, errors="replace", timeout=_LIMIT_S, check=False
+    )
+
+
+def _must(*argv: str) -> None:
+    ended = _run(*argv)
+    if ended.returncode != 0:
+        last = (ended.stdout + ended.stderr).strip().splitlines()[-1:]
+        raise NoEngineError(f"cannot make a base image: {argv[0]} failed: {' '.join(last)}")

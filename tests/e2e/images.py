@@ -1,0 +1,54 @@
+"""The images of these tests; a file of `dockerfiles/` or an example each."""
+
+from __future__ import annotations
+
+from functools import cache
+from pathlib import Path
+
+from tests.e2e.base_images import Debian
+from tests.e2e.engine import Engine
+
+__all__ = ["EXAMPLE", "REPOSITORY", "Images"]
+
+REPOSITORY = Path(__file__).parents[2]
+EXAMPLE = REPOSITORY / "examples/mpi-operator"
+_DOCKERFILES = Path(__file__).parent / "dockerfiles"
+
+
+class Images:
+    """Builds each image when it is first asked for; layers are kept between test runs."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+        self._build = cache(self._build_once)
+
+    def reference(self, debian: Debian) -> str:
+        """Return the image of Dockerfile.openmpi."""
+        dockerfile = REPOSITORY / "Dockerfile.openmpi"
+        return self._build("reference", debian, REPOSITORY, dockerfile, debian.image)
+
+    def pi(self, debian: Debian) -> str:
+        """Return the example's program on the reference image."""
+        base = self.reference(debian)
+        return self._build("pi", debian, EXAMPLE, EXAMPLE / "Dockerfile", base)
+
+    def stock(self, debian: Debian) -> str:
+        """Return the example's program by the operator's own recipe, without the agent."""
+        dockerfile = _DOCKERFILES / "Dockerfile.stock"
+        return self._build("stock", debian, EXAMPLE, dockerfile, debian.image)
+
+    def wrapper(self, debian: Debian) -> str:
+        """Return a user's own image with the agent by pip."""
+        dockerfile = _DOCKERFILES / "Dockerfile.wrapper"
+        return self._build("wrapper", debian, REPOSITORY, dockerfile, self.stock(debian))
+
+    def reinstalled(self, debian: Debian) -> str:
+        """Return the pi image after apt has laid the packages behind the shims anew."""
+        dockerfile = _DOCKERFILES / "Dockerfile.reinstalled"
+        return self._build("reinstalled", debian, EXAMPLE, dockerfile, self.pi(debian))
+
+    def _build_once(
+        self, name: str, debian: Debian, context: Path, dockerfile: Path, base: str
+    ) -> str:
+        tag = f"localhost/mpi-agent-e2e/{name}:{debian.value}"
+        return self._engine.build(context, dockerfile, tag, BASE=base)

@@ -1,0 +1,235 @@
+"""Lays a job out in containers as mpi-operator v2beta1 lays it out in pods.
+
+Names, mounts, modes, variables and commands are the operator's; the network stands in for the
+cluster's DNS. Each job has a name and a network of its own, and takes all with it when it closes.
+
+Source: mpi-operator v0.8.2, pkg/controller/mpi_job_controller.go; a mounted Secret on kubelet 1.36.
+"""
+
+from __future__ import annotations
+
+import json
+import secrets
+import socket
+import subprocess
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from tests.e2e.engine import Engine
+from tests.e2e.manifests import MpiJob, PodTemplate
+from tests.e2e.waiting import wait_until
+
+__all__ = ["Ended", "OperatorJob", "Pod"]
+
+_NAMESPACE = "default"
+_SEARCH = (f"{_NAMESPACE}.svc.cluster.local", "svc.cluster.local", "cluster.local")
+# What containerd gives a pod and podman does not.
+_CAPABILITIES = ("--cap-add=AUDIT_WRITE", "--cap-add=MKNOD", "--cap-add=NET_RAW")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ended:
+    """How a launcher ended: its exit code, all its output, and its termination message."""
+
+    code: int
+    output: str
+    message: str
+
+
+class Pod:
+    """One container of the job."""
+
+    def __init__(self, engine: Engine, name: str, hostname: str) -> None:
+        self._engine = engine
+        self.name = name
+        self.hostname = hostname
+
+    def log(self, *, timestamps: bool = False) -> str:
+        """Return what the pod has printed, on both streams."""
+        ended = self._engine.ask("logs", *(("--timestamps",) if timestamps else ()), self.name)
+        return ended.stdout + ended.stderr
+
+    def execute(self, *argv: str) -> subprocess.CompletedProcess[str]:
+        """Run a command in the pod, as an exec probe does."""
+        return self._engine.ask("exec", self.name, *argv)
+
+    def commands(self) -> tuple[str, ...]:
+        """Return the command line of every process in the pod."""
+        listed = self._engine.do("top", self.name, "args").splitlines()
+        return tuple(listed[1:])
+
+    def is_running(self) -> bool:
+        """Return whether the pod's first process lives."""
+        return self._engine.do("inspect", "--format={{.State.Running}}", self.name) == "true"
+
+    def exit_code(self) -> int:
+        """Return the exit code of a pod that has ended."""
+        return int(self._engine.do("inspect", "--format={{.State.ExitCode}}", self.name))
+
+    def address(self) -> str:
+        """Return the pod's address."""
+        networks = json.loads(self._engine.do("inspect", self.name))[0]["NetworkSettings"]
+        return str(next(iter(networks["Networks"].values()))["IPAddress"])
+
+    def answers(self, port: int = 2222) -> bool:
+        """Return whether an ssh server says its banner on a port of the pod."""
+        try:
+            with socket.create_connection((self.address(), port), timeout=1.0) as connection:
+                connection.settimeout(1.0)
+                return connection.recv(4) == b"SSH-"
+        except OSError:
+            return False
+
+
+class OperatorJob:
+    """A running job; leaving the context removes its containers and its network."""
+
+    def __init__(self, engine: Engine, job: MpiJob, image: str, directory: Path) -> None:
+        self.name = f"pi-{secrets.token_hex(3)}"
+        self._engine, self._job, self._image = engine, job, image
+        self._directory = directory / self.name
+        self._prefix = f"mpi-agent-e2e-{self.name}"
+        self._pods: list[Pod] = []
+
+    def __enter__(self) -> Self:
+        self._directory.mkdir()
+        _lay_volume(self._directory / "ssh", _new_ssh_secret(self._directory), self._key_mode)
+        _lay_volume(self._directory / "mpi", {"hostfile": self._hostfile()}, 0o444)
+        _lay_volume(self._directory / "mpi", {"discover_hosts.sh": self._discover_hosts()}, 0o555)
+        self._engine.do("network", "create", self._prefix)
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        if error is not None:
+            for pod in self._pods:
+                error.add_note(f"---- log of {pod.hostname}\n{pod.log()[-6000:]}")
+        for pod in self._pods:
+            self._engine.ask("rm", "--force", "--time=0", pod.name)
+        self._engine.ask("network", "rm", "--force", self._prefix)
+
+    @property
+    def worker_names(self) -> tuple[str, ...]:
+        """Host names of the workers, in index order."""
+        return tuple(f"{self.name}-worker-{index}" for index in range(self._job.workers))
+
+    @property
+    def hosts(self) -> tuple[str, ...]:
+        """Host names of all hosts that may hold ranks, in the hostfile's order."""
+        first = (f"{self.name}-launcher",) if self._job.launcher_is_worker else ()
+        return (*first, *self.worker_names)
+
+    @property
+    def workers(self) -> tuple[Pod, ...]:
+        """The worker pods that were started."""
+        return tuple(pod for pod in self._pods if pod.hostname in self.worker_names)
+
+    def start_workers(self, *extra_mounts: str) -> None:
+        """Start all workers."""
+        search = (f"{self.name}.{_NAMESPACE}.svc.cluster.local",)
+        for hostname in self.worker_names:
+            options = ("--env=K_MPI_JOB_ROLE=worker", *extra_mounts)
+            self._start(hostname, self._job.worker, options, extra_search=search)
+
+    def start_launcher(self) -> Pod:
+        """Start the launcher."""
+        (self._directory / "termination-log").touch()
+        (self._directory / "termination-log").chmod(0o666)
+        variables = {
+            "K_MPI_JOB_ROLE": "launcher",
+            "OMPI_MCA_orte_keep_fqdn_hostnames": "true",
+            "OMPI_MCA_orte_default_hostfile": "/etc/mpi/hostfile",
+            "OMPI_MCA_plm_rsh_args": "-o ConnectionAttempts=10",
+            "OMPI_MCA_orte_set_default_slots": str(self._job.slots),
+            "NVIDIA_VISIBLE_DEVICES": "",
+            "NVIDIA_DRIVER_CAPABILITIES": "",
+        }
+        options = (
+            f"--volume={self._directory / 'mpi'}:/etc/mpi:ro",
+            f"--volume={self._directory / 'termination-log'}:/dev/termination-log",
+            *(f"--env={name}={value}" for name, value in variables.items()),
+        )
+        return self._start(f"{self.name}-launcher", self._job.launcher, options)
+
+    def ended(self, launcher: Pod, *, limit_s: float = 60.0) -> Ended:
+        """Wait for the launcher's end and return it."""
+        wait_until("the launcher ends", lambda: not launcher.is_running(), limit_s=limit_s)
+        return Ended(
+            code=launcher.exit_code(),
+            output=launcher.log(),
+            message=(self._directory / "termination-log").read_text(),
+        )
+
+    def run(self) -> Ended:
+        """Start workers and launcher together, as the operator does, and wait for the end."""
+        self.start_workers()
+        return self.ended(self.start_launcher())
+
+    @property
+    def _key_mode(self) -> int:
+        return 0o600 if self._job.ssh_mount == "/root/.ssh" else 0o644
+
+    def _service_name(self, hostname: str) -> str:
+        return f"{hostname}.{self.name}.{_NAMESPACE}.svc"
+
+    def _hostfile(self) -> bytes:
+        lines = (f"{self._service_name(host)} slots={self._job.slots}\n" for host in self.hosts)
+        return "".join(lines).encode()
+
+    def _discover_hosts(self) -> bytes:
+        lines = (f"echo {self._service_name(host)}\n" for host in sorted(self.hosts))
+        return ("#!/bin/sh\n" + "".join(lines)).encode()
+
+    def _start(
+        self,
+        hostname: str,
+        template: PodTemplate,
+        options: tuple[str, ...],
+        extra_search: tuple[str, ...] = (),
+    ) -> Pod:
+        pod = Pod(self._engine, f"{self._prefix}-{hostname.removeprefix(self.name)[1:]}", hostname)
+        self._pods.append(pod)
+        user = () if template.uid is None else (f"--user={template.uid}",)
+        self._engine.start(
+            f"--name={pod.name}",
+            f"--hostname={hostname}",
+            f"--network={self._prefix}",
+            f"--network-alias={self._service_name(hostname)}.cluster.local",
+            *(f"--dns-search={domain}" for domain in (*_SEARCH, *extra_search)),
+            "--dns-option=ndots:5",
+            f"--volume={self._directory / 'ssh'}:{self._job.ssh_mount}:ro",
+            *_CAPABILITIES,
+            *user,
+            *options,
+            self._image,
+            *template.argv,
+        )
+        return pod
+
+
+def _new_ssh_secret(directory: Path) -> dict[str, bytes]:
+    """Return the files of the job's Secret: an ECDSA P-521 key in SEC1 PEM, whatever its name."""
+    key = directory / "key"
+    quiet = ("ssh-keygen", "-q", "-t", "ecdsa", "-b", "521", "-m", "PEM", "-N", "", "-C", "")
+    subprocess.run([*quiet, "-f", str(key)], check=True, stdin=subprocess.DEVNULL)
+    public = key.with_suffix(".pub").read_bytes()
+    return {"id_rsa": key.read_bytes(), "id_rsa.pub": public, "authorized_keys": public}
+
+
+def _lay_volume(volume: Path, files: dict[str, bytes], mode: int) -> None:
+    """Write files as kubelet does: entries are links into `..data`, the directory has mode 1777."""
+    data = volume / "..2026_11_30_00_00_00.1"
+    data.mkdir(parents=True, exist_ok=True)
+    volume.chmod(0o1777)
+    if not (volume / "..data").is_symlink():
+        (volume / "..data").symlink_to(data.name)
+    for name, content in files.items():
+        (data / name).write_bytes(content)
+        (data / name).chmod(mode)
+        (volume / name).symlink_to(f"..data/{name}")
