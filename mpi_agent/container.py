@@ -8,7 +8,14 @@ import socket
 from dataclasses import dataclass
 from pathlib import Path
 
-__all__ = ["Account", "own_account", "own_addresses", "own_names", "pod_namespace"]
+__all__ = [
+    "Account",
+    "ensure_login_name",
+    "own_account",
+    "own_addresses",
+    "own_names",
+    "pod_namespace",
+]
 
 _NAMESPACE_FILE = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
 _RESOLV_CONF = Path("/etc/resolv.conf")
@@ -52,6 +59,13 @@ def own_account() -> Account:
         has_passwd_entry=True,
         home=Path(entry.pw_dir or home or "/"),
     )
+
+
+def ensure_login_name() -> None:
+    """Set LOGNAME where nothing names this uid: libraries ask for a name and fail without one."""
+    account = own_account()
+    if not account.has_passwd_entry:
+        os.environ.setdefault("LOGNAME", account.name)
 
 
 def own_names() -> tuple[str, ...]:

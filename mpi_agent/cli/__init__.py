@@ -7,6 +7,7 @@ import importlib
 import click
 
 from mpi_agent import __version__
+from mpi_agent.container import ensure_login_name
 
 __all__ = ["main"]
 
@@ -50,3 +51,4 @@ class _LazyGroup(click.Group):
 @click.version_option(__version__, prog_name="mpi-agent")
 def main() -> None:
     """Run MPI jobs in containers: wait, render, run, explain."""
+    ensure_login_name()

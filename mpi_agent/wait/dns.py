@@ -62,13 +62,18 @@ def addresses_in_hosts_file(text: str, name: str) -> tuple[str, ...]:
 class NameResolver:
     """Asks for host names; remembers which search entry answered and asks with that one first."""
 
-    def __init__(self, *, hosts_file: Path = Path("/etc/hosts")) -> None:
+    def __init__(
+        self,
+        *,
+        hosts_file: Path = Path("/etc/hosts"),
+        resolv_conf: Path = Path("/etc/resolv.conf"),
+    ) -> None:
         self._hosts_file = hosts_file
         self._suffix: str | None = None
         self._resolver: dns.asyncresolver.Resolver | None = None
         self._refusal = ""
         try:
-            self._resolver = dns.asyncresolver.Resolver()
+            self._resolver = dns.asyncresolver.Resolver(str(resolv_conf))
         except (dns.resolver.NoResolverConfiguration, OSError) as error:
             self._refusal = f"no name server is configured: {error}"
 
@@ -80,15 +85,18 @@ class NameResolver:
             return Lookup(addresses=addresses)
         if self._resolver is None:
             return _no(Obstacle.NAME_SERVER, self._refusal)
-        worst = _no(Obstacle.NAME_MISSING, f'"{name}" does not exist for the name server')
+        refusal: Lookup | None = None
+        give_up_at_s = asyncio.get_running_loop().time() + _LOOKUP_LIMIT_S
         for absolute in self._forms_of(name, self._resolver):
             answer = await self._ask(self._resolver, absolute)
             if answer.addresses:
                 self._suffix = absolute[len(name) :]
                 return answer
-            if answer.obstacle is Obstacle.NAME_SERVER:
-                worst = answer
-        return worst
+            if refusal is None or answer.obstacle is Obstacle.NAME_SERVER:
+                refusal = answer
+            if asyncio.get_running_loop().time() >= give_up_at_s:
+                break
+        return refusal or _no(Obstacle.NAME_MISSING, f'"{name}" is no name to ask for')
 
     def _forms_of(self, name: str, resolver: dns.asyncresolver.Resolver) -> tuple[str, ...]:
         search = tuple(entry.to_text() for entry in resolver.search)

@@ -55,7 +55,7 @@ class OpenSshServer:
         """
         _make_privilege_separation_directory()
         text = render_sshd_config(self._plan, version=sshd_version(self._sshd))
-        config = str(self._state.write("sshd_config", text))
+        config = str(self._state.write("sshd_config", os.fsencode(text)))
         _check_config(self._sshd, config)
         self._child = self._children.start(
             (self._sshd, "-D", "-e", "-f", config),

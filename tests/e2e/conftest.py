@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.e2e.base_images import Debian, ensure_base_image
-from tests.e2e.engine import Engine, NoEngineError, find_engine
+from tests.e2e.engine import Engine, NoEngineError, find_engine, require_podman
 from tests.e2e.images import Images
 from tests.e2e.manifests import MpiJob
 from tests.e2e.operator_cluster import OperatorJob
@@ -22,6 +22,7 @@ def engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Engine]:
     """Provide a working container engine; without one the tests skip by name, and fail on CI."""
     directory = tmp_path_factory.mktemp("engine")
     try:
+        require_podman()
         for debian in Debian:
             ensure_base_image(debian, directory)
         found = find_engine(directory, Debian.TRIXIE.image)

@@ -13,7 +13,7 @@ import subprocess
 from dataclasses import dataclass
 from pathlib import Path
 
-__all__ = ["Engine", "EngineError", "NoEngineError", "find_engine"]
+__all__ = ["Engine", "EngineError", "NoEngineError", "find_engine", "require_podman"]
 
 COMMAND_LIMIT_S = 600.0
 
@@ -175,14 +175,22 @@ class Engine:
             self._mounts.close()
 
 
+def require_podman() -> None:
+    """Check that podman is installed.
+
+    Raises:
+        NoEngineError: it is not.
+    """
+    if shutil.which("podman") is None:
+        raise NoEngineError("cannot run containers: podman is not installed")
+
+
 def find_engine(directory: Path, image: str) -> Engine:
     """Return the first way that runs a container of the image here.
 
     Raises:
         NoEngineError: none does.
     """
-    if shutil.which("podman") is None:
-        raise NoEngineError("cannot run containers: podman is not installed")
     answers = []
     for way in _WAYS:
         try:

@@ -19,11 +19,12 @@ class PodTemplate:
 
     Attributes:
         uid: whom it runs as; None leaves it to the image.
+        readiness: command of the exec probe; empty without one.
     """
 
     argv: tuple[str, ...]
     uid: int | None = None
-    image: str = ""
+    readiness: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,5 +62,5 @@ def _template_of(replica: dict[str, Any], default: tuple[str, ...] = ()) -> PodT
     return PodTemplate(
         argv=(*container.get("command", ()), *container.get("args", ())) or default,
         uid=container.get("securityContext", {}).get("runAsUser"),
-        image=container["image"],
+        readiness=tuple(container.get("readinessProbe", {}).get("exec", {}).get("command", ())),
     )

@@ -16,12 +16,11 @@ from tests.e2e.waiting import wait_until
 
 pytestmark = pytest.mark.e2e
 
-_PROBE = ("/opt/user/bin/mpi-agent", "ready")
 WRAPPER = read_manifest(EXAMPLE / "wrapper.yaml")
 
 
 def _is_ready(pod: Pod) -> bool:
-    return pod.execute(*_PROBE).returncode == 0
+    return pod.execute(*WRAPPER.worker.readiness).returncode == 0
 
 
 def test_an_image_without_shims_runs_the_job_through_the_wrapper(
@@ -45,4 +44,3 @@ def test_the_readiness_probe_of_the_example_turns_true(images: Images, new_job: 
                 partial(_is_ready, worker),
                 limit_s=15,
             )
-            assert worker.answers()

@@ -124,7 +124,8 @@ def test_an_unreadable_key_names_uid_owner_mode_and_the_manifest_line(tmp_path: 
     key.chmod(0o600)
     words = ["launch", "--hosts", "a,b", "--mpi", str(mpirun), "--ssh-key", str(key), "--", "./pi"]
     code = (
-        "import os, concurrent.futures.thread, psutil, mpi_agent.cli.launch;"  # before the files of root are out of reach
+        "import os, concurrent.futures.thread, psutil, mpi_agent.cli.launch;"
+        # from here on the files of root are out of reach
         "os.setgroups([]); os.setgid(1000); os.setuid(1000);"
         "mpi_agent.cli.main()"
     )

@@ -1,0 +1,277 @@
+"""Real workers of this machine: `mpi-agent worker` processes on loopback addresses, and who dials.
+
+Every worker has a loopback address, a port and a state directory of its own.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import os
+import pwd
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import asyncssh
+import pytest
+
+from mpi_agent.ssh.trust import (
+    SshTarget,
+    SshTerms,
+    render_known_hosts,
+    render_ssh_config,
+)
+
+LIMIT_S = 30.0
+REPOSITORY = Path(__file__).parents[1]
+BUILTIN_CLIENT = (sys.executable, "-m", "mpi_agent", "ssh")
+OPENSSH_CLIENT = ("ssh",)
+_NETWORK = f"127.{os.getpid() % 200 + 20}"
+_HOST_NUMBERS = itertools.count(1)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobKeys:
+    """A directory like the operator's mount, made for one test."""
+
+    directory: Path
+    public: str
+
+    @property
+    def private_path(self) -> Path:
+        """Where the private key lies."""
+        return self.directory / "id_rsa"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunningWorker:
+    """A worker that said it is ready."""
+
+    name: str
+    address: str
+    port: int
+    user: str
+    state: Path
+    log: Path
+    popen: subprocess.Popen[bytes]
+
+    @property
+    def target(self) -> SshTarget:
+        """The worker as ssh is to dial it."""
+        return SshTarget(name=self.name, address=self.address, port=self.port)
+
+    def stop(self) -> int:
+        """Send TERM; return the exit code."""
+        self.popen.send_signal(signal.SIGTERM)
+        return self.popen.wait(LIMIT_S)
+
+
+def wait_until(claim: str, check: object) -> None:
+    """Return once `check()` is true; fail with the claim when it is not in time."""
+    assert callable(check)
+    deadline_s = time.monotonic() + LIMIT_S
+    while not check():
+        assert time.monotonic() < deadline_s, f"not within {LIMIT_S:g} s: {claim}"
+        time.sleep(0.01)
+
+
+@contextlib.contextmanager
+def open_directory() -> Iterator[Path]:
+    """Give a short temporary directory that every uid may enter."""
+    path = Path(tempfile.mkdtemp(prefix="mpi-agent-test-", dir="/tmp"))
+    path.chmod(0o755)
+    try:
+        yield path
+    finally:
+        shutil.rmtree(path, ignore_errors=True)
+
+
+def make_job_keys(directory: Path, algorithm: str = "ecdsa-sha2-nistp521") -> JobKeys:
+    """Make a job's key pair as the operator does: PEM, readable for whoever runs the tests."""
+    directory.mkdir()
+    key = (
+        asyncssh.generate_private_key(algorithm, key_size=2048)
+        if algorithm == "ssh-rsa"
+        else asyncssh.generate_private_key(algorithm)
+    )
+    public = key.export_public_key().decode()
+    (directory / "id_rsa").write_bytes(key.export_private_key("pkcs1-pem"))
+    (directory / "id_rsa").chmod(0o644)
+    (directory / "id_rsa.pub").write_text(public)
+    (directory / "authorized_keys").write_text(public)
+    return JobKeys(directory=directory, public=public)
+
+
+def free_address() -> tuple[str, int]:
+    """Return a loopback address that nobody else uses, and a free port on it."""
+    number = next(_HOST_NUMBERS)
+    address = f"{_NETWORK}.{number // 250}.{number % 250 + 1}"
+    with socket.socket() as listener:
+        listener.bind((address, 0))
+        port: int = listener.getsockname()[1]
+    return address, port
+
+
+def worker_arguments(
+    keys: JobKeys, state: Path, name: str, address: str, port: int
+) -> tuple[str, ...]:
+    """Return the arguments of Python for one worker."""
+    return (
+        *("-m", "mpi_agent", "worker", "--state-dir", str(state), "--worker-name", name),
+        *("--listen-address", address, "--ssh-port", str(port)),
+        *("--ssh-key", str(keys.private_path), "--grace", "3s"),
+    )
+
+
+@contextlib.contextmanager
+def running_worker(
+    keys: JobKeys,
+    root: Path,
+    *more: str,
+    name: str = "pi-worker-0",
+    uid: int | None = None,
+    environ: Mapping[str, str] | None = None,
+) -> Iterator[RunningWorker]:
+    """Give a ready worker, started with `more` arguments, under `uid` where one is given."""
+    address, port = free_address()
+    home = root / f"home-of-{name}"
+    home.mkdir()
+    if uid is not None:
+        os.chown(home, uid, uid)
+    state, log = home / "state", root / f"{name}.log"
+    with log.open("wb") as stream:
+        popen = subprocess.Popen(
+            (python_for(uid), *worker_arguments(keys, state, name, address, port), *more),
+            stdout=stream,
+            stderr=subprocess.STDOUT,
+            stdin=subprocess.DEVNULL,
+            env={**_environment(), **(environ or {})},
+            cwd="/",
+            user=uid,
+            group=uid,
+            extra_groups=() if uid is not None else None,
+        )
+    try:
+        wait_until(
+            f"{name} is ready", lambda: (state / "ready").exists() or popen.poll() is not None
+        )
+        assert popen.poll() is None, log.read_text()
+        yield RunningWorker(
+            name=name,
+            address=address,
+            port=port,
+            user=_account_name(uid),
+            state=state,
+            log=log,
+            popen=popen,
+        )
+    finally:
+        if popen.poll() is None:
+            popen.send_signal(signal.SIGTERM)
+        popen.wait(LIMIT_S)
+
+
+def _account_name(uid: int | None) -> str:
+    wanted = os.getuid() if uid is None else uid
+    try:
+        return pwd.getpwuid(wanted).pw_name
+    except KeyError:
+        return f"uid-{wanted}"
+
+
+def write_ssh_config(
+    keys: JobKeys, root: Path, workers: tuple[RunningWorker, ...], *, authority: str | None = None
+) -> Path:
+    """Write the launcher's ssh_config for these workers; return its path.
+
+    Args:
+        authority: public key trusted to sign host keys; the job's own by default.
+    """
+    directory = Path(tempfile.mkdtemp(prefix="dial-", dir=root))
+    key = directory / "job_key"
+    key.write_bytes(keys.private_path.read_bytes())
+    key.chmod(0o600)
+    (directory / "known_hosts").write_text(render_known_hosts(authority or keys.public))
+    terms = SshTerms(
+        key_path=str(key),
+        known_hosts_path=str(directory / "known_hosts"),
+        user=workers[0].user,
+        checks_host_keys=True,
+    )
+    config = directory / "ssh_config"
+    config.write_text(render_ssh_config(terms, tuple(worker.target for worker in workers)))
+    return config
+
+
+def dial(
+    client: tuple[str, ...], config: Path, *arguments: str, data: bytes = b""
+) -> subprocess.CompletedProcess[bytes]:
+    """Run an ssh client with our configuration to its end."""
+    return subprocess.run(
+        [*client, "-F", str(config), *arguments],
+        input=data,
+        capture_output=True,
+        timeout=LIMIT_S,
+        check=False,
+    )
+
+
+def require_program(name: str) -> str:
+    """Return the path of a program; skip the test by its name where it is missing."""
+    path = shutil.which(name, path=os.environ["PATH"] + ":/usr/sbin")
+    if path is None:
+        pytest.skip(f"{name} is not installed")
+    return path
+
+
+def ordinary_uid() -> int:
+    """Return the uid of an account that is not root; skip where none can be used."""
+    if os.getuid() != 0:
+        pytest.skip("only root can start a worker under another account")
+    for entry in pwd.getpwall():
+        if 1000 <= entry.pw_uid < 60000 and os.access(entry.pw_shell, os.X_OK):
+            return entry.pw_uid
+    pytest.skip("no ordinary account on this machine")
+
+
+def python_for(uid: int | None) -> str:
+    """Return an interpreter that this uid can run; skip where there is none.
+
+    The interpreter of the tests may lie behind a home directory that is closed to others.
+    """
+    if uid is None:
+        return sys.executable
+    for python in (sys.executable, "/usr/bin/python3"):
+        if _imports_the_agent(python, uid):
+            return python
+    pytest.skip(f"no Python that uid {uid} can run has the agent's dependencies")
+
+
+def _imports_the_agent(python: str, uid: int) -> bool:
+    try:
+        child = subprocess.run(
+            [python, "-c", "import asyncssh, click, mpi_agent, psutil, tomllib"],
+            user=uid,
+            group=uid,
+            extra_groups=(),
+            cwd="/",
+            env=_environment(),
+            capture_output=True,
+            check=False,
+        )
+    except PermissionError:
+        return False
+    return child.returncode == 0
+
+
+def _environment() -> dict[str, str]:
+    packages = [str(REPOSITORY), *(path for path in sys.path if path.endswith("site-packages"))]
+    return {**os.environ, "PYTHONPATH": os.pathsep.join(packages)}
