@@ -15,6 +15,7 @@ from mpi_agent.command.arguments import ProgramKind, kind_of_program, read_mpiru
 from mpi_agent.command.build import build_plan
 from mpi_agent.command.plan import LaunchPlan, LaunchRequest, SshAccess
 from mpi_agent.command.stack import MpiStack, detect_stack
+from mpi_agent.command_settings import LaunchSettings
 from mpi_agent.container import own_account, own_addresses, own_names, pod_namespace
 from mpi_agent.discover.mpi_operator import job_identity
 from mpi_agent.discover.slots import OwnNames, default_slots, to_host_list
@@ -28,7 +29,7 @@ from mpi_agent.job.hosts import HostList
 from mpi_agent.job.readiness import ReadinessReport
 from mpi_agent.run.signals import SignalInbox
 from mpi_agent.run.supervise import supervise
-from mpi_agent.settings import Backend, LaunchSettings
+from mpi_agent.settings import Backend
 from mpi_agent.ssh.installed import builtin_client_command, choose_client, configured_port
 from mpi_agent.ssh.keys import JobKey, copy_job_key
 from mpi_agent.ssh.trust import SshTarget, SshTerms, render_known_hosts, render_ssh_config
@@ -120,7 +121,7 @@ class Launcher:
             raise
         ending = conclude(
             supervised.process_exit,
-            program=f'"{Path(self._program[0]).name}"',
+            program=f'"{_name_of(self._program)}"',
             stopped_by=supervised.stopped_by,
         )
         self._emit(ProgramEnded(ending=ending))
@@ -297,3 +298,10 @@ class Launcher:
         )
         if job.hosts.remote:
             state.write("ssh_config", render_ssh_config(self._terms(), targets))
+
+
+def _name_of(program: tuple[str, ...]) -> str:
+    """Return what people call the program: for an mpirun line, what mpirun runs."""
+    if kind_of_program(program) is ProgramKind.MPIRUN_LINE:
+        return Path(read_mpirun_line(program).program or program[0]).name
+    return Path(program[0]).name

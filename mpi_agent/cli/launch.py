@@ -10,11 +10,13 @@ import click
 
 from mpi_agent.children import Children
 from mpi_agent.cli.options import settings_options
+from mpi_agent.command_settings import LaunchSettings
+from mpi_agent.given import Given
 from mpi_agent.job.events import Noted
 from mpi_agent.launcher import Launcher
 from mpi_agent.observe.log import Log
 from mpi_agent.run.signals import SignalInbox
-from mpi_agent.settings import Given, LaunchSettings, unknown_variables
+from mpi_agent.settings import unknown_variables
 
 __all__ = ["command"]
 

@@ -10,10 +10,11 @@ import click
 
 from mpi_agent.children import Children
 from mpi_agent.cli.options import settings_options
+from mpi_agent.command_settings import LocalSettings
+from mpi_agent.given import Given
 from mpi_agent.local.cluster import LocalCluster
 from mpi_agent.observe.log import Log
 from mpi_agent.run.signals import SignalInbox
-from mpi_agent.settings import Given, LocalSettings
 
 __all__ = ["command"]
 

@@ -11,7 +11,8 @@ from typing import Any
 import click
 
 from mpi_agent.errors import MpiAgentError
-from mpi_agent.settings import Given, Kind, Setting, settings_of, variable_of
+from mpi_agent.given import Given
+from mpi_agent.settings import Kind, Setting, settings_of, variable_of
 
 __all__ = ["report_error", "settings_options"]
 

@@ -10,9 +10,10 @@ import click
 
 from mpi_agent.cli.options import settings_options
 from mpi_agent.command.plan import LaunchPlan
+from mpi_agent.command_settings import LaunchSettings
+from mpi_agent.given import Given
 from mpi_agent.launcher import Launcher
 from mpi_agent.observe.log import Log
-from mpi_agent.settings import Given, LaunchSettings
 
 __all__ = ["command"]
 

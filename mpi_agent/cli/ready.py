@@ -9,7 +9,7 @@ from pathlib import Path
 import click
 
 from mpi_agent.cli.options import settings_options
-from mpi_agent.settings import Given
+from mpi_agent.given import Given
 from mpi_agent.state import state_directory_candidates
 from mpi_agent.worker.readiness import probe_readiness
 

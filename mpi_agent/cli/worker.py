@@ -9,9 +9,11 @@ import sys
 import click
 
 from mpi_agent.cli.options import settings_options
+from mpi_agent.command_settings import WorkerSettings
+from mpi_agent.given import Given
 from mpi_agent.job.events import Noted
 from mpi_agent.observe.log import Log
-from mpi_agent.settings import Given, WorkerSettings, unknown_variables
+from mpi_agent.settings import unknown_variables
 from mpi_agent.worker.worker import Worker
 
 __all__ = ["command"]

@@ -82,14 +82,14 @@ class MpirunLine:
         tokens: everything behind it, unchanged.
         options: those in front of each program, in order.
         np_counts: processes of each application, None where the line does not say.
-        has_program: False when only options stand there.
+        program: first word of the first program, None when only options stand there.
     """
 
     called_as: str
     tokens: tuple[str, ...]
     options: tuple[MpirunOption, ...]
     np_counts: tuple[str | None, ...]
-    has_program: bool
+    program: str | None
 
     def values_of(self, name: str) -> tuple[str, ...]:
         """Return the first value of each occurrence of an option."""
@@ -120,7 +120,7 @@ def read_mpirun_line(program: tuple[str, ...]) -> MpirunLine:
     tokens = program[1:]
     options: list[MpirunOption] = []
     counts: list[str | None] = []
-    has_program = False
+    program_word: str | None = None
     at = 0
     while at < len(tokens):
         found = list(_read_options(tokens, at))
@@ -129,7 +129,8 @@ def read_mpirun_line(program: tuple[str, ...]) -> MpirunLine:
         at = _end_of_options(found, at)
         if at < len(tokens) and tokens[at] == "--":
             at += 1
-        has_program = has_program or at < len(tokens)
+        if program_word is None and at < len(tokens):
+            program_word = tokens[at]
         while at < len(tokens) and tokens[at] != ":":
             at += 1
         at += 1
@@ -138,7 +139,7 @@ def read_mpirun_line(program: tuple[str, ...]) -> MpirunLine:
         tokens=tokens,
         options=tuple(options),
         np_counts=tuple(counts) or (None,),
-        has_program=has_program,
+        program=program_word,
     )
 
 

@@ -44,7 +44,7 @@ def build_plan(request: LaunchRequest, hosts: HostList, stack: MpiStack | None) 
     """
     kind = kind_of_program(request.program)
     line = read_mpirun_line(request.program) if kind is ProgramKind.MPIRUN_LINE else None
-    if line is not None and not line.has_program:
+    if line is not None and line.program is None:
         raise SettingsError(
             "cannot run an mpirun line without a program: " + " ".join(request.program),
             hint="put the program behind mpirun's options",

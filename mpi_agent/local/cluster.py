@@ -22,11 +22,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from mpi_agent.children import Child, Children
+from mpi_agent.command_settings import LaunchSettings, LocalSettings
 from mpi_agent.errors import SshdEndedError
 from mpi_agent.job.events import EventSink
 from mpi_agent.launcher import Launcher, LocalJob
 from mpi_agent.run.signals import SignalInbox
-from mpi_agent.settings import LaunchSettings, LocalSettings
 from mpi_agent.ssh.keys import JobKey, make_job_key
 from mpi_agent.ssh.trust import SshTarget
 from mpi_agent.state import open_state_directory

@@ -11,11 +11,12 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from mpi_agent.children import Children
+from mpi_agent.command_settings import WorkerSettings
 from mpi_agent.container import own_account
 from mpi_agent.environment import session_variables
 from mpi_agent.errors import SettingsError, SshdEndedError
 from mpi_agent.job.events import EventSink, Noted, WorkerDraining, WorkerReady
-from mpi_agent.settings import Backend, WorkerSettings
+from mpi_agent.settings import Backend
 from mpi_agent.ssh.banner import NotSshError, read_banner
 from mpi_agent.state import StateDirectory, open_state_directory
 from mpi_agent.worker.credentials import Credentials, prepare_credentials

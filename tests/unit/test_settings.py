@@ -4,18 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from mpi_agent.command_settings import LaunchSettings, LocalSettings, WorkerSettings
 from mpi_agent.errors import SettingsError
-from mpi_agent.settings import (
-    ALL_SETTINGS,
-    Backend,
-    Given,
-    LaunchSettings,
-    LocalSettings,
-    WorkerSettings,
-    parse_duration_s,
-    unknown_variables,
-    variable_of,
-)
+from mpi_agent.given import Given, parse_duration_s
+from mpi_agent.settings import ALL_SETTINGS, Backend, unknown_variables, variable_of
 
 
 def given(command: str, environ: dict[str, str] | None = None, **flags: str) -> Given:

@@ -50,7 +50,7 @@ def test_each_application_of_a_line_has_its_count() -> None:
 
 def test_a_line_without_a_program_is_seen() -> None:
     """`mpirun -n 2` alone cannot run."""
-    assert not read_mpirun_line(("mpirun", "-n", "2")).has_program
+    assert read_mpirun_line(("mpirun", "-n", "2")).program is None
 
 
 @pytest.mark.parametrize(

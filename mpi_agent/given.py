@@ -1,0 +1,109 @@
+"""What the user gave to one command, read as the kind that each setting has.
+
+Flags first, then variables, then the table's default; a bad value names which of them it came from.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+from mpi_agent.errors import SettingsError
+from mpi_agent.settings import Backend, settings_of, variable_of
+
+__all__ = ["Given", "parse_duration_s"]
+
+_UNITS_S = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
+_DURATION = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h|d)")
+_TRUE, _FALSE = frozenset({"1", "true", "yes", "on"}), frozenset({"0", "false", "no", "off", ""})
+
+
+def parse_duration_s(text: str) -> float:
+    """Return seconds for `90s`, `10m`, `1h30m`, `250ms`, or a bare number of seconds.
+
+    Raises:
+        ValueError: the text is none of these.
+    """
+    text = text.strip()
+    if re.fullmatch(r"\d+(\.\d+)?", text):
+        return float(text)
+    if not re.fullmatch(f"(?:{_DURATION.pattern})+", text):
+        raise ValueError("not a duration such as 90s or 10m")
+    return sum(float(number) * _UNITS_S[unit] for number, unit in _DURATION.findall(text))
+
+
+class Given:
+    """What the user gave to one command: flags first, then variables, then the table's default."""
+
+    def __init__(
+        self, command: str, flags: Mapping[str, str | None], environ: Mapping[str, str]
+    ) -> None:
+        self._rows = {row.name: row for row in settings_of(command)}
+        self._flags = flags
+        self._environ = environ
+
+    def text(self, name: str) -> str | None:
+        """Return the value as written, None when nobody gave one and there is no default."""
+        return self._value(name)[0]
+
+    def count(self, name: str) -> int | None:
+        """Return a whole number of at least 1."""
+        value, origin = self._value(name)
+        if value is None:
+            return None
+        if not re.fullmatch(r"\d+", value.strip()) or int(value) < 1:
+            raise _bad_value(value, origin, "not a whole number of at least 1")
+        return int(value)
+
+    def port(self, name: str) -> int | None:
+        """Return a TCP port."""
+        number = self.count(name)
+        if number is not None and number > 65535:
+            raise _bad_value(str(number), self._value(name)[1], "ports end at 65535")
+        return number
+
+    def duration_s(self, name: str) -> float:
+        """Return seconds; settings of this kind always have a default."""
+        value, origin = self._value(name)
+        try:
+            return parse_duration_s(value or "0")
+        except ValueError as error:
+            raise _bad_value(value or "", origin, str(error)) from error
+
+    def switch(self, name: str) -> bool:
+        """Return whether a switch is on."""
+        value, origin = self._value(name)
+        word = (value or "").strip().lower()
+        if word not in _TRUE | _FALSE:
+            raise _bad_value(word, origin, "neither true nor false")
+        return word in _TRUE
+
+    def backend(self, name: str) -> Backend:
+        """Return the ssh back end chosen."""
+        value, origin = self._value(name)
+        try:
+            return Backend((value or "auto").strip().lower())
+        except ValueError as error:
+            raise _bad_value(value or "", origin, "none of auto, openssh, builtin") from error
+
+    def names(self, name: str) -> tuple[str, ...]:
+        """Return the items of a repeated flag, or of a variable that separates them by commas."""
+        value, _ = self._value(name)
+        separator = "\0" if self._flags.get(name) is not None else ","
+        return tuple(item for item in (value or "").split(separator) if item.strip())
+
+    def _value(self, name: str) -> tuple[str | None, str]:
+        row = self._rows[name]
+        flag = self._flags.get(name)
+        if flag is not None:
+            return flag, row.flag
+        variable = variable_of(name)
+        if self._environ.get(variable):
+            return self._environ[variable], f"variable {variable}"
+        return row.default, "default"
+
+
+def _bad_value(value: str, origin: str, reason: str) -> SettingsError:
+    return SettingsError(
+        f'cannot use "{value}" for {origin}: {reason}', hint=f"correct {origin} or leave it out"
+    )
