@@ -15,8 +15,10 @@ __all__ = [
     "own_addresses",
     "own_names",
     "pod_namespace",
+    "real_program",
 ]
 
+_SHIM_MARKER = b"mpi-agent shim"
 _NAMESPACE_FILE = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
 _RESOLV_CONF = Path("/etc/resolv.conf")
 _HOSTS_FILE = Path("/etc/hosts")
@@ -112,6 +114,19 @@ def pod_namespace() -> str | None:
                 if len(labels) > 2 and labels[1] == "svc":
                     return labels[0]
     return None
+
+
+def real_program(path: Path) -> Path:
+    """Return the program itself, or the one behind our shim: `<name>.real`, beside it.
+
+    In our images mpirun and sshd are shims that lead to the agent.
+    """
+    try:
+        with path.open("rb") as stream:
+            is_shim = _SHIM_MARKER in stream.read(512)
+    except OSError:
+        return path
+    return path.with_name(path.name + ".real") if is_shim else path
 
 
 def _read_or_empty(path: Path) -> str:

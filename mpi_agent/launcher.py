@@ -114,7 +114,7 @@ class Launcher:
                 children=children,
                 inbox=inbox,
                 emit=self._emit,
-                grace_s=self._settings.grace_s,
+                grace_s=self._settings.run.grace_s,
             )
         except MpiAgentError as error:
             write_termination_message(f"mpi-agent: {error.summary}\nhint: {error.hint}")
@@ -155,7 +155,7 @@ class Launcher:
             hosts_option=f"{called_as} --host" if from_line else "--hosts",
             hostfile=self._settings.hostfile or (files[0] if files else None),
             expected=self._settings.workers,
-            timeout_s=self._settings.timeout_s,
+            timeout_s=self._settings.run.timeout_s,
             role=self._environ.get("K_MPI_JOB_ROLE"),
         )
         names = own_names()
@@ -183,9 +183,11 @@ class Launcher:
         own = str(Path(sys.executable).parent)
         directories = (*self._local.search_path, *path) if self._local else (*path, own)
         try:
-            return detect_stack(self._settings.mpi, called_as=called_as, search_path=directories)
+            return detect_stack(
+                self._settings.run.mpi, called_as=called_as, search_path=directories
+            )
         except MpirunNotFoundError:
-            if kind is ProgramKind.OTHER_LAUNCHER and self._settings.mpi == "auto":
+            if kind is ProgramKind.OTHER_LAUNCHER and self._settings.run.mpi == "auto":
                 return None
             raise
 
@@ -205,7 +207,7 @@ class Launcher:
 
     def _open_state(self) -> StateDirectory:
         if self._state is None:
-            self._state = open_state_directory(self._settings.state_dir)
+            self._state = open_state_directory(self._settings.run.state_dir)
         return self._state
 
     def _terms(self) -> SshTerms:
@@ -220,7 +222,7 @@ class Launcher:
     async def _wait(self, job: Job) -> ReadinessReport:
         """Wait until every host that needs ssh lets us in."""
         if not job.hosts.remote:
-            return ReadinessReport(hosts=(), elapsed_s=0.0, timeout_s=self._settings.timeout_s)
+            return ReadinessReport(hosts=(), elapsed_s=0.0, timeout_s=self._settings.run.timeout_s)
         state = self._open_state()
         state.write("known_hosts", render_known_hosts(self._take_key().public))
         from mpi_agent.wait.dial import pinned_or_resolved, ports_by_host
@@ -236,17 +238,17 @@ class Launcher:
             ports_of=ports_by_host(targets, job.ports),
             now_s=time.monotonic,
         )
-        if self._settings.timeout_s is None:
+        if self._settings.run.timeout_s is None:
             self._emit(Noted(text="the wait has no limit (--timeout 0)"))
         gate = Gate(
             probe=probe,
             now_s=time.monotonic,
             emit=self._emit,
-            parallel=self._settings.parallel,
+            parallel=self._settings.run.parallel,
             jitter=random.random,
         )
         names = tuple(host.name for host in job.hosts.remote)
-        report = await gate.wait(names, self._settings.timeout_s)
+        report = await gate.wait(names, self._settings.run.timeout_s)
         if not report.is_ready:
             raise readiness_error(report)
         self._emit(HostsReady(report=report))
@@ -257,8 +259,8 @@ class Launcher:
         try:
             environment = rank_environment(
                 self._environ,
-                wanted=self._settings.env,
-                unwanted=self._settings.no_env,
+                wanted=self._settings.run.env,
+                unwanted=self._settings.run.no_env,
                 workers_run_agent=workers_run_agent,
             )
         except ValueError as error:
@@ -273,16 +275,16 @@ class Launcher:
             hostfile_path=str(state.file("hostfile")),
             ssh=self._ssh_access(state) if job.hosts.remote else None,
             runs_as_root=self._account.uid == 0,
-            np=self._settings.np,
-            allows_idle_hosts=self._settings.allow_idle_hosts,
-            strict=self._settings.strict,
+            np=self._settings.run.np,
+            allows_idle_hosts=self._settings.run.allow_idle_hosts,
+            strict=self._settings.run.strict,
             loopback_only=self._local is not None,
             keeps_host_option=job.keeps_host_option,
         )
         return build_plan(request, job.hosts, job.stack)
 
     def _ssh_access(self, state: StateDirectory) -> SshAccess:
-        client = choose_client(self._settings.ssh, self._account)
+        client = choose_client(self._settings.run.ssh, self._account)
         agent = builtin_client_command(state) if client is Backend.BUILTIN else None
         return SshAccess(config_path=str(state.file("ssh_config")), agent=agent)
 

@@ -103,7 +103,8 @@ def make_job_keys(directory: Path, algorithm: str = "ecdsa-sha2-nistp521") -> Jo
         else asyncssh.generate_private_key(algorithm)
     )
     public = key.export_public_key().decode()
-    (directory / "id_rsa").write_bytes(key.export_private_key("pkcs1-pem"))
+    form = "openssh" if algorithm == "ssh-ed25519" else "pkcs1-pem"
+    (directory / "id_rsa").write_bytes(key.export_private_key(form))
     (directory / "id_rsa").chmod(0o644)
     (directory / "id_rsa.pub").write_text(public)
     (directory / "authorized_keys").write_text(public)

@@ -14,17 +14,16 @@ from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
 
+from mpi_agent.container import real_program
 from mpi_agent.errors import MpirunNotFoundError, MpirunNotRunnableError, StackUnsupportedError
 
 __all__ = [
     "Implementation",
     "MpiStack",
     "detect_stack",
-    "real_program",
     "recognise_version",
 ]
 
-_SHIM_MARKER = b"mpi-agent shim"
 _VERSION_LIMIT_S = 20.0
 _LAUNCHER_NAMES = ("mpirun", "mpirun.openmpi", "mpiexec", "orterun")
 
@@ -96,16 +95,6 @@ def recognise_version(text: str) -> tuple[Implementation, tuple[int, int, int]] 
             major, minor, patch = (int(number or 0) for number in match.groups())
             return implementation, (major, minor, patch)
     return None
-
-
-def real_program(path: Path) -> Path:
-    """Return the program itself, or the one behind our shim."""
-    try:
-        with path.open("rb") as stream:
-            is_shim = _SHIM_MARKER in stream.read(512)
-    except OSError:
-        return path
-    return path.with_name(path.name + ".real") if is_shim else path
 
 
 def detect_stack(wanted: str, *, called_as: str | None, search_path: Iterable[str]) -> MpiStack:

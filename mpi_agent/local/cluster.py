@@ -18,7 +18,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import AsyncIterator, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from mpi_agent.children import Child, Children
@@ -71,7 +71,7 @@ class LocalCluster:
             MpiAgentError: what the launcher raises; or a worker ended before the program did.
         """
         with (
-            _temporary_directory(self._settings.state_dir or _TEMPORARY) as root,
+            _temporary_directory(self._settings.run.state_dir or _TEMPORARY) as root,
             _temporary_directory(_SHARED_MEMORY) as segments,
         ):
             key = make_job_key(open_state_directory(str(root / "launcher")))
@@ -92,25 +92,8 @@ class LocalCluster:
     def _launch_settings(self, root: Path) -> LaunchSettings:
         names = _worker_names(self._settings.workers)
         return LaunchSettings(
+            run=replace(self._settings.run, state_dir=str(root / "launcher")),
             hosts=",".join(f"{name}:{self._settings.slots}" for name in names),
-            hostfile=None,
-            workers=None,
-            slots=None,
-            np=self._settings.np,
-            timeout_s=self._settings.timeout_s,
-            parallel=self._settings.parallel,
-            grace_s=self._settings.grace_s,
-            mpi=self._settings.mpi,
-            env=self._settings.env,
-            no_env=self._settings.no_env,
-            allow_idle_hosts=self._settings.allow_idle_hosts,
-            strict=self._settings.strict,
-            ssh=self._settings.ssh,
-            ssh_port=None,
-            ssh_key=None,
-            ssh_user=None,
-            insecure_host_keys=False,
-            state_dir=str(root / "launcher"),
         )
 
     @contextlib.asynccontextmanager

@@ -15,6 +15,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from mpi_agent.children import Child, Children
+from mpi_agent.container import real_program
 from mpi_agent.errors import SshdConfigError
 from mpi_agent.state import StateDirectory
 from mpi_agent.worker.sshd_config import SshdPlan, render_sshd_config
@@ -22,7 +23,6 @@ from mpi_agent.worker.sshd_config import SshdPlan, render_sshd_config
 __all__ = ["OpenSshServer", "find_sshd", "parents_are_private"]
 
 _SSHD_PLACES = ("/usr/sbin/sshd", "/usr/local/sbin/sshd")
-_SHIM_MARK = b"mpi-agent shim"
 _PRIVILEGE_SEPARATION = Path("/run/sshd")
 _CHECK_LIMIT_S = 20.0
 _VERSION = re.compile(r"OpenSSH_(\d+)\.(\d+)")
@@ -105,24 +105,13 @@ class OpenSshServer:
 
 
 def find_sshd() -> str | None:
-    """Return the absolute path of the image's real sshd, None without one.
-
-    In our images /usr/sbin/sshd is a shim that leads to the agent, the real one beside it.
-    """
+    """Return the absolute path of the image's real sshd, None without one."""
     found = shutil.which("sshd")
     for path in (*([found] if found else []), *_SSHD_PLACES):
-        for candidate in (path, f"{path}.real"):
-            if os.access(candidate, os.X_OK) and not _is_shim(candidate):
-                return os.path.abspath(candidate)
+        sshd = real_program(Path(path).absolute())
+        if os.access(sshd, os.X_OK):
+            return str(sshd)
     return None
-
-
-def _is_shim(path: str) -> bool:
-    try:
-        with open(path, "rb") as stream:
-            return _SHIM_MARK in stream.read(512)
-    except OSError:
-        return False
 
 
 def parents_are_private(path: Path) -> bool:

@@ -71,7 +71,7 @@ def test_two_sources_of_hosts_contradict_each_other() -> None:
 
 def test_no_timeout_is_written_as_zero() -> None:
     """None inside the program, 0 outside."""
-    assert LaunchSettings.from_given(given("launch", timeout="0")).timeout_s is None
+    assert LaunchSettings.from_given(given("launch", timeout="0")).run.timeout_s is None
 
 
 def test_repeated_flags_and_lists_in_a_variable_are_read() -> None:
@@ -79,15 +79,15 @@ def test_repeated_flags_and_lists_in_a_variable_are_read() -> None:
     by_flag = LaunchSettings.from_given(given("launch", env="A=1,2\0B"))
     by_variable = LaunchSettings.from_given(given("launch", {"MPI_AGENT_ENV": "A,B"}))
 
-    assert by_flag.env == ("A=1,2", "B")
-    assert by_variable.env == ("A", "B")
+    assert by_flag.run.env == ("A=1,2", "B")
+    assert by_variable.run.env == ("A", "B")
 
 
 def test_every_command_has_its_typed_values() -> None:
     """The table and the classes fit together, for every command."""
     assert LocalSettings.from_given(given("local")).workers == 2
     assert WorkerSettings.from_given(given("worker")).sshd is Backend.AUTO
-    assert LaunchSettings.from_given(given("launch")).parallel == 128
+    assert LaunchSettings.from_given(given("launch")).run.parallel == 128
 
 
 def test_an_unknown_variable_is_told_with_the_nearest_known() -> None:
