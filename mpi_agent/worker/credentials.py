@@ -88,7 +88,15 @@ def _job_key_if_any(
 
 
 def _read_authorized_keys(directories: Iterable[Path], job_key: JobKey | None) -> bytes:
-    """Return the keys that may log in: what the mount says, else the job's public key."""
+    """Return the keys that may log in: the mount's, and in any case the job's own."""
+    own = job_key.public.encode() if job_key else b""
+    mounted = _mounted_public_keys(directories)
+    lines = (mounted, own if own not in mounted else b"")
+    return b"".join(line.rstrip(b"\n") + b"\n" for line in lines if line.strip())
+
+
+def _mounted_public_keys(directories: Iterable[Path]) -> bytes:
+    """Return the first authorized_keys, else the first public key, that we may read."""
     for directory in directories:
         for name in ("authorized_keys", *_PUBLIC_NAMES):
             try:
@@ -96,8 +104,8 @@ def _read_authorized_keys(directories: Iterable[Path], job_key: JobKey | None) -
             except OSError:
                 continue
             if content.strip():
-                return content.rstrip(b"\n") + b"\n"
-    return f"{job_key.public}\n".encode() if job_key else b""
+                return content
+    return b""
 
 
 def _no_key(directories: tuple[Path, ...]) -> HostKeyError:

@@ -77,7 +77,8 @@ class Worker:
                 return await self._serve(server, backend, plan, ready_file, stop)
             finally:
                 ready_file.unlink(missing_ok=True)
-                await server.stop(self._settings.grace_s)
+                if killed := await server.stop(self._settings.grace_s):
+                    self._emit(Noted(text=f"{killed} processes ignored TERM and were killed"))
 
     def _prepare(self, state: StateDirectory) -> SshdPlan:
         """Write every file that the ssh server needs and return its plan."""
