@@ -10,7 +10,7 @@ from pathlib import Path
 
 __all__ = [
     "Account",
-    "ensure_login_name",
+    "ensure_identity",
     "own_account",
     "own_addresses",
     "own_names",
@@ -63,11 +63,17 @@ def own_account() -> Account:
     )
 
 
-def ensure_login_name() -> None:
-    """Set LOGNAME where nothing names this uid: libraries ask for a name and fail without one."""
+def ensure_identity() -> None:
+    """Set LOGNAME and HOME where nothing tells them for this uid: libraries and mpirun ask.
+
+    Source: asyncssh 2.24 and Open MPI 5.0.7 ("Unable to get the user home directory") end under a
+    uid without a passwd entry whose HOME is unset or empty; seen 2026-11-30.
+    """
     account = own_account()
     if not account.has_passwd_entry:
         os.environ.setdefault("LOGNAME", account.name)
+        if not os.environ.get("HOME"):
+            os.environ["HOME"] = "/tmp"
 
 
 def own_names() -> tuple[str, ...]:

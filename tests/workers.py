@@ -15,7 +15,6 @@ import socket
 import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -29,6 +28,7 @@ from mpi_agent.ssh.trust import (
     render_known_hosts,
     render_ssh_config,
 )
+from tests.waiting import wait_until
 
 LIMIT_S = 30.0
 REPOSITORY = Path(__file__).parents[1]
@@ -72,15 +72,6 @@ class RunningWorker:
         """Send TERM; return the exit code."""
         self.popen.send_signal(signal.SIGTERM)
         return self.popen.wait(LIMIT_S)
-
-
-def wait_until(claim: str, check: object) -> None:
-    """Return once `check()` is true; fail with the claim when it is not in time."""
-    assert callable(check)
-    deadline_s = time.monotonic() + LIMIT_S
-    while not check():
-        assert time.monotonic() < deadline_s, f"not within {LIMIT_S:g} s: {claim}"
-        time.sleep(0.01)
 
 
 @contextlib.contextmanager
@@ -204,7 +195,7 @@ def write_ssh_config(
     terms = SshTerms(
         key_path=str(key),
         known_hosts_path=str(directory / "known_hosts"),
-        user=workers[0].user,
+        user=workers[0].user if workers else _account_name(None),
         checks_host_keys=True,
     )
     config = directory / "ssh_config"

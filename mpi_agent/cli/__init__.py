@@ -7,7 +7,7 @@ import importlib
 import click
 
 from mpi_agent import __version__
-from mpi_agent.container import ensure_login_name
+from mpi_agent.container import ensure_identity
 
 __all__ = ["main"]
 
@@ -51,4 +51,4 @@ class _LazyGroup(click.Group):
 @click.version_option(__version__, prog_name="mpi-agent")
 def main() -> None:
     """Run MPI jobs in containers: wait, render, run, explain."""
-    ensure_login_name()
+    ensure_identity()

@@ -134,10 +134,11 @@ class LocalCluster:
             "--sshd",
             self._settings.sshd.value,
         )
+        own = _own_places(segments / target.name, root / f"{target.name}.tmp")
         with log.open("wb") as stream:
             child = children.start(
                 argv,
-                env={**self._environ, **_own_shared_memory(segments / target.name)},
+                env={**self._environ, **own},
                 stdin=subprocess.DEVNULL,
                 stdout=stream,
                 stderr=subprocess.STDOUT,
@@ -149,17 +150,19 @@ def _worker_names(count: int) -> tuple[str, ...]:
     return tuple(f"local-worker-{index}" for index in range(min(count, _MOST_WORKERS)))
 
 
-def _own_shared_memory(directory: Path) -> dict[str, str]:
-    """Return variables that keep the segments of one worker's ranks apart from the others'.
+def _own_places(segments: Path, temporary: Path) -> dict[str, str]:
+    """Return variables that keep what one worker's ranks share apart from the other workers'.
 
-    Open MPI names them after host name, job and local rank, which two workers on one machine
-    share: ranks then crash in each other's memory, in 2 of 8 runs without this.
+    Open MPI names segments and session directories after host name, job and local rank, which two
+    workers on one machine have in common: ranks then crash in each other's memory.
 
-    Source: Open MPI 5.0.11, mca_btl_sm_poll_handle_frag, seen 2026-11-30; `vader` is its name in
-    Open MPI 4.
+    Source: seen 2026-11-30 without this: Open MPI 5.0.11 in mca_btl_sm_poll_handle_frag, 2 of 8
+    runs (`vader` is its name in Open MPI 4); orted of 4.1.4 in hwloc_shmem_topology_write.
     """
-    directory.mkdir()
-    return {f"OMPI_MCA_{name}_backing_directory": str(directory) for name in _SEGMENT_MAKERS}
+    segments.mkdir()
+    temporary.mkdir()
+    backing = {f"OMPI_MCA_{name}_backing_directory": str(segments) for name in _SEGMENT_MAKERS}
+    return {**backing, "TMPDIR": str(temporary)}
 
 
 @contextlib.contextmanager

@@ -29,6 +29,7 @@ _VERSION = re.compile(r"OpenSSH_(\d+)\.(\d+)")
 _BANNER_PROBES = re.compile(
     r"Connection (closed|reset) by [\da-f.:]+ port \d+( \[preauth\])?"
     r"|(kex_exchange_identification|banner exchange): .*"
+    r"|ssh_packet_send_debug: send DEBUG: Broken pipe"
 )
 _WORDS_KEPT = 5
 

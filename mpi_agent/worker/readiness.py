@@ -20,15 +20,20 @@ _FORMAT = 1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReadyFile:
-    """What stands in the file: who is ready, and where to ask."""
+    """What stands in the file: who is ready, where to ask, and what must be answered.
+
+    Attributes:
+        announcement: end of the banner by which the worker's own server is known.
+    """
 
     pid: int
     address: str
     port: int
+    announcement: str
 
     def render(self) -> str:
         """Return the file's text."""
-        return f"{_FORMAT} {self.pid} {self.address} {self.port}\n"
+        return f"{_FORMAT} {self.pid} {self.address} {self.port} {self.announcement}\n"
 
     @classmethod
     def parse(cls, text: str) -> ReadyFile:
@@ -37,10 +42,10 @@ class ReadyFile:
         Raises:
             ValueError: it is not a file of ours.
         """
-        version, pid, address, port = text.split()
+        version, pid, address, port, announcement = text.strip().split(" ", 4)
         if int(version) != _FORMAT:
             raise ValueError(f"format {version} is not known")
-        return cls(pid=int(pid), address=address, port=int(port))
+        return cls(pid=int(pid), address=address, port=int(port), announcement=announcement)
 
 
 def probe_readiness(path: Path) -> str | None:
@@ -57,7 +62,9 @@ def probe_readiness(path: Path) -> str | None:
         except ProcessLookupError:
             return f"the worker, pid {told.pid}, is gone"
     try:
-        read_banner(told.address, told.port, timeout_s=_PROBE_LIMIT_S)
+        banner = read_banner(told.address, told.port, timeout_s=_PROBE_LIMIT_S)
     except (OSError, NotSshError) as error:
         return f"no ssh banner on {told.address} port {told.port}: {error}"
+    if not banner.endswith(told.announcement):
+        return f"another ssh server answers on {told.address} port {told.port}: {banner}"
     return None

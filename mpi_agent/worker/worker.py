@@ -172,7 +172,12 @@ class Worker:
         return f"what answers on {plan.dial_address} is not this worker's own server"
 
     def _announce(self, ready_file: Path, backend: Backend, plan: SshdPlan) -> None:
-        told = ReadyFile(pid=os.getpid(), address=plan.dial_address, port=plan.port)
+        told = ReadyFile(
+            pid=os.getpid(),
+            address=plan.dial_address,
+            port=plan.port,
+            announcement=announcement_of(plan.worker_name),
+        )
         beside = ready_file.with_name(f".{ready_file.name}.{os.getpid()}")
         beside.write_text(told.render())
         os.replace(beside, ready_file)

@@ -13,6 +13,7 @@ import asyncssh
 import psutil
 import pytest
 
+from tests.waiting import wait_until
 from tests.workers import (
     BUILTIN_CLIENT,
     OPENSSH_CLIENT,
@@ -23,7 +24,6 @@ from tests.workers import (
     ordinary_uid,
     require_program,
     running_worker,
-    wait_until,
     write_ssh_config,
 )
 

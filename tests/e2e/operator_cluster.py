@@ -26,6 +26,7 @@ _SEARCH = (f"{_NAMESPACE}.svc.cluster.local", "svc.cluster.local", "cluster.loca
 # one try in thirty is lost on the way (aardvark-dns 1.4, 2026-11), which by default costs 5 s.
 _RESOLVER = ("--dns-option=ndots:5", "--dns-option=timeout:1")
 # What containerd gives a pod and podman does not.
+_LAST_USUAL_UID = 60000
 _CAPABILITIES = ("--cap-add=AUDIT_WRITE", "--cap-add=MKNOD", "--cap-add=NET_RAW")
 
 
@@ -187,7 +188,6 @@ class OperatorJob:
     ) -> Pod:
         pod = Pod(self._engine, f"{self._prefix}-{hostname.removeprefix(self.name)[1:]}", hostname)
         self._pods.append(pod)
-        user = () if template.uid is None else (f"--user={template.uid}",)
         self._engine.start(
             f"--name={pod.name}",
             f"--hostname={hostname}",
@@ -197,12 +197,24 @@ class OperatorJob:
             *_RESOLVER,
             f"--volume={self._directory / 'ssh'}:{self._job.ssh_mount}:ro",
             *_CAPABILITIES,
-            *user,
+            *_user_options(template.uid),
             *options,
             self._image,
             *template.argv,
         )
         return pod
+
+
+def _user_options(uid: int | None) -> tuple[str, ...]:
+    """Return podman's options for a pod's user.
+
+    Kubernetes gives a uid that the image does not know no passwd entry, group 0, and HOME=/.
+    """
+    if uid is None:
+        return ()
+    if uid <= _LAST_USUAL_UID:
+        return (f"--user={uid}",)
+    return (f"--user={uid}:0", "--passwd=false", "--env=HOME=/")
 
 
 def _new_ssh_secret(directory: Path) -> dict[str, bytes]:

@@ -14,7 +14,7 @@ from tests.e2e.images import EXAMPLE, Images
 from tests.e2e.manifests import MpiJob, PodTemplate, read_manifest
 from tests.e2e.operator_cluster import OperatorJob, Pod
 from tests.e2e.placements import assert_ran_on, hosts_of_ranks
-from tests.e2e.waiting import wait_until
+from tests.waiting import wait_until
 
 pytestmark = pytest.mark.e2e
 
@@ -23,12 +23,18 @@ _ROOT = MpiJob(
     launcher=PodTemplate(argv=PI.launcher.argv),
     worker=PodTemplate(argv=("/usr/sbin/sshd", "-De")),
 )
+_ARBITRARY_UID = 1000650000
 FORMS = {
     "sshd-as-mpiuser": PI,
     "no-worker-command-as-mpiuser": replace(
         PI, worker=PodTemplate(argv=("/usr/sbin/sshd", "-De"), uid=1000)
     ),
     "no-worker-command-as-root": _ROOT,
+    "arbitrary-uid": replace(
+        PI,
+        launcher=replace(PI.launcher, uid=_ARBITRARY_UID),
+        worker=replace(PI.worker, uid=_ARBITRARY_UID),
+    ),
 }
 _OF_A_PROGRAM = re.compile(r"\b(mpirun|orted|prted|prterun|python)\b")
 

@@ -15,7 +15,7 @@ from tests.e2e.images import EXAMPLE, Images
 from tests.e2e.manifests import read_manifest
 from tests.e2e.operator_cluster import Pod
 from tests.e2e.placements import assert_ran_on
-from tests.e2e.waiting import wait_until
+from tests.waiting import wait_until
 
 pytestmark = pytest.mark.e2e
 

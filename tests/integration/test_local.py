@@ -13,7 +13,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from tests.real_workers import wait_until
+from tests.waiting import wait_until
 
 ROOT = Path(__file__).parents[2]
 HAS_OWN_MPI = Path(sys.executable).with_name("mpirun").exists()
@@ -63,8 +63,13 @@ def assert_nothing_is_left(state: Path) -> None:
             if str(state) in " ".join(p.info["cmdline"] or ())
         ]
 
-    wait_until(is_over, what="every process of the job has ended")
+    wait_until("every process of the job has ended", is_over)
     assert list(state.iterdir()) == []
+
+
+def are_gone(pids: Path) -> bool:
+    """Return whether every process whose id stands in a file has ended."""
+    return not any(psutil.pid_exists(int(pid)) for pid in pids.read_text().split())
 
 
 @pytest.fixture
@@ -158,17 +163,14 @@ def test_a_stop_signal_ends_the_job_and_leaves_nothing(
         stdin=subprocess.DEVNULL,
         stderr=subprocess.PIPE,
     )
-    wait_until(lambda: started.exists() and len(started.read_text().split()) == 2, what="ranks")
+    wait_until("ranks", lambda: started.exists() and len(started.read_text().split()) == 2)
 
     agent.send_signal(number)
     _, errors = agent.communicate(timeout=60)
 
     assert agent.returncode == code
     assert b"stopped on request" in errors.splitlines()[-1]
-    wait_until(
-        lambda: not any(psutil.pid_exists(int(pid)) for pid in started.read_text().split()),
-        what="the ranks have ended",
-    )
+    wait_until("the ranks have ended", lambda: are_gone(started))
     assert_nothing_is_left(state)
 
 
@@ -182,16 +184,12 @@ def test_a_killed_agent_takes_its_workers_and_ranks_along(state: Path, tmp_path:
         stdin=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
     )
-    wait_until(lambda: started.exists() and len(started.read_text().split()) == 2, what="ranks")
+    wait_until("ranks", lambda: started.exists() and len(started.read_text().split()) == 2)
 
     agent.kill()
     agent.wait(timeout=30)
 
-    wait_until(
-        lambda: not any(psutil.pid_exists(int(pid)) for pid in started.read_text().split()),
-        what="the ranks have ended",
-        limit_s=60,
-    )
+    wait_until("the ranks have ended", lambda: are_gone(started), limit_s=60)
 
 
 @needs_own_mpi

@@ -13,7 +13,8 @@ import pytest
 
 from mpi_agent.job.readiness import Obstacle
 from mpi_agent.wait.dns import Lookup, NameResolver
-from tests.real_workers import a_loopback_address, wait_until
+from tests.waiting import wait_until
+from tests.workers import free_address
 
 pytestmark = [
     pytest.mark.integration,
@@ -30,7 +31,7 @@ class NameServer:
         self.hosts = directory / "hosts"
         self.hosts.write_text("")
         self.resolv_conf = directory / "resolv.conf"
-        self.address = a_loopback_address()
+        self.address, _ = free_address()
         self.resolv_conf.write_text(
             f"search default.{DOMAIN} {DOMAIN} corp.internal\n"
             f"nameserver {self.address}\noptions ndots:5\n"
@@ -69,7 +70,7 @@ def server(tmp_path: Path) -> Iterator[NameServer]:
     """Provide a name server that is up."""
     made = NameServer(tmp_path)
     try:
-        wait_until(lambda: "started" in made.asked(), what="dnsmasq")
+        wait_until("dnsmasq", lambda: "started" in made.asked())
         yield made
     finally:
         made.close()
@@ -87,9 +88,7 @@ def test_a_name_of_the_operator_resolves_in_a_cluster_with_another_domain(
     server.publish(f"pi-worker-0.pi.default.{DOMAIN}", "10.1.0.7")
     server.publish(f"pi-worker-1.pi.default.{DOMAIN}", "10.1.0.8")
     resolver = NameResolver(resolv_conf=server.resolv_conf)
-    wait_until(
-        lambda: bool(look_up(resolver, "pi-worker-0.pi.default.svc").addresses), what="the name"
-    )
+    wait_until("the name", lambda: bool(look_up(resolver, "pi-worker-0.pi.default.svc").addresses))
 
     second = look_up(resolver, "pi-worker-1.pi.default.svc")
 
@@ -107,21 +106,19 @@ def test_a_name_that_is_missing_heals_when_it_is_published(server: NameServer) -
 
     assert missing.obstacle is Obstacle.NAME_MISSING
     assert "NXDOMAIN" in missing.detail or "no address" in missing.detail
-    wait_until(
-        lambda: bool(look_up(resolver, "pi-worker-0.pi.default.svc").addresses), what="the name"
-    )
+    wait_until("the name", lambda: bool(look_up(resolver, "pi-worker-0.pi.default.svc").addresses))
 
 
 def test_a_replaced_pod_is_found_at_its_new_address(server: NameServer) -> None:
     """Every question is asked anew."""
     resolver = NameResolver(resolv_conf=server.resolv_conf)
     server.publish(f"w-0.{DOMAIN}", "10.1.0.7")
-    wait_until(lambda: look_up(resolver, "w-0").addresses == ("10.1.0.7",), what="the old")
+    wait_until("the old", lambda: look_up(resolver, "w-0").addresses == ("10.1.0.7",))
 
     server.hosts.write_text("")
     server.publish(f"w-0.{DOMAIN}", "10.1.0.9")
 
-    wait_until(lambda: look_up(resolver, "w-0").addresses == ("10.1.0.9",), what="the new")
+    wait_until("the new", lambda: look_up(resolver, "w-0").addresses == ("10.1.0.9",))
 
 
 def test_a_name_server_that_is_down_is_another_no_than_a_missing_name(

@@ -4,36 +4,81 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import getpass
 import random
 import socket
 import threading
 import time
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
 from mpi_agent.job.readiness import HostReadiness, Obstacle, ProbeResult, ReadinessReport, Stage
-from mpi_agent.ssh.trust import SshTarget
+from mpi_agent.ssh.trust import SshTarget, SshTerms
 from mpi_agent.wait.dial import pinned_or_resolved, ports_by_host
 from mpi_agent.wait.gate import Gate
 from mpi_agent.wait.probe import HostProbe
 from mpi_agent.wait.report import readiness_error
 from mpi_agent.wait.ssh import LoginProbe
 from tests.fakes import EventRecorder
-from tests.real_workers import RealJob, a_loopback_address, a_real_job, wait_until
+from tests.workers import (
+    JobKeys,
+    RunningWorker,
+    free_address,
+    make_job_keys,
+    open_directory,
+    running_worker,
+    write_ssh_config,
+)
 
 pytestmark = pytest.mark.integration
 
 
-@pytest.fixture
-def job(tmp_path: Path) -> Iterator[RealJob]:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Job:
+    """The keys of one job and a directory for its workers."""
+
+    keys: JobKeys
+    root: Path
+
+    def worker(self, name: str, *more: str) -> contextlib.AbstractContextManager[RunningWorker]:
+        """Provide a ready worker."""
+        return running_worker(self.keys, self.root, *more, name=name)
+
+    def terms(self) -> SshTerms:
+        """Return the terms on which this job's launcher dials."""
+        config = write_ssh_config(self.keys, self.root, ())
+        return SshTerms(
+            key_path=str(config.with_name("job_key")),
+            known_hosts_path=str(config.with_name("known_hosts")),
+            user=getpass.getuser(),
+            checks_host_keys=True,
+        )
+
+
+@contextlib.contextmanager
+def a_job() -> Iterator[Job]:
     """Provide a job without workers yet."""
-    with a_real_job(tmp_path / "job") as made:
+    with open_directory() as root:
+        yield Job(keys=make_job_keys(root / "keys"), root=root)
+
+
+@pytest.fixture
+def job() -> Iterator[Job]:
+    """Provide the job under test."""
+    with a_job() as made:
         yield made
 
 
-def probe_of(job: RealJob, *targets: SshTarget) -> HostProbe:
+def nobody_at(name: str) -> SshTarget:
+    """Return an address and a port on which nothing listens."""
+    address, port = free_address()
+    return SshTarget(name=name, address=address, port=port)
+
+
+def probe_of(job: Job, *targets: SshTarget) -> HostProbe:
     """Return the launcher's own probe for these hosts."""
     return HostProbe(
         names=pinned_or_resolved(targets),
@@ -43,12 +88,12 @@ def probe_of(job: RealJob, *targets: SshTarget) -> HostProbe:
     )
 
 
-def ask(job: RealJob, target: SshTarget) -> ProbeResult:
+def ask(job: Job, target: SshTarget) -> ProbeResult:
     """Ask one host once."""
     return asyncio.run(probe_of(job, target).probe(target.name))
 
 
-def wait_for(job: RealJob, *targets: SshTarget, timeout_s: float) -> ReadinessReport:
+def wait_for(job: Job, *targets: SshTarget, timeout_s: float) -> ReadinessReport:
     """Wait as a launcher does."""
 
     async def wait() -> ReadinessReport:
@@ -69,7 +114,7 @@ def wait_for(job: RealJob, *targets: SshTarget, timeout_s: float) -> ReadinessRe
 @contextlib.contextmanager
 def liar(answer: bytes | None, *, then_close: bool = True) -> Iterator[SshTarget]:
     """Provide a server that says something else than SSH; None says nothing."""
-    with socket.create_server((a_loopback_address(), 0)) as server:
+    with socket.create_server(free_address()) as server:
         held = []
 
         def serve() -> None:
@@ -95,47 +140,44 @@ def liar(answer: bytes | None, *, then_close: bool = True) -> Iterator[SshTarget
 
 
 @pytest.mark.parametrize("sshd", ["openssh", "builtin"])
-def test_a_ready_worker_lets_the_jobs_key_in(job: RealJob, sshd: str) -> None:
+def test_a_ready_worker_lets_the_jobs_key_in(job: Job, sshd: str) -> None:
     """On either server, with its host key checked, and known by its banner."""
-    target = job.target("w-0")
-    job.start(target, sshd=sshd)
-    job.wait_until_ready(target)
-
-    result = ask(job, target)
+    with job.worker("w-0", "--sshd", sshd) as worker:
+        result = ask(job, worker.target)
 
     assert result.passed, result.detail
-    assert result.port == target.port
+    assert result.port == worker.port
     assert HostReadiness(host="w-0", banner=result.banner).runs_agent
 
 
-def test_the_wait_ends_after_the_last_worker_has_become_ready_and_soon(job: RealJob) -> None:
+def test_the_wait_ends_soon_after_the_last_worker_has_become_ready(job: Job) -> None:
     """P3: within 200 ms; the order and ten times the bound are asserted, the figure printed."""
-    early, late = job.target("w-0"), job.target("w-1")
-    job.start(early)
-    began_at_s: list[float] = []
+    target = nobody_at("w-1")
+    ready_at_s: list[float] = []
+    over = threading.Event()
 
     def start_late() -> None:
-        wait_until((job.directory / "w-0" / "ready").exists, what="the early worker")
-        job.start(late)
-        job.wait_until_ready(late)
-        began_at_s.append(time.monotonic())
+        more = ("--listen-address", str(target.address), "--ssh-port", str(target.port))
+        with job.worker("w-1", *more):
+            ready_at_s.append(time.monotonic())
+            over.wait(60)
 
-    starter = threading.Thread(target=start_late)
-    starter.start()
-    report = wait_for(job, early, late, timeout_s=60)
-    ended_at_s = time.monotonic()
-    starter.join()
+    with job.worker("w-0") as early:
+        starter = threading.Thread(target=start_late)
+        starter.start()
+        report = wait_for(job, early.target, target, timeout_s=60)
+        ended_at_s = time.monotonic()
+        over.set()
+        starter.join()
 
     assert report.is_ready
-    print(f"wait ended {1000 * (ended_at_s - began_at_s[0]):.0f} ms after the ready file")
-    assert ended_at_s - began_at_s[0] < 2.0
+    print(f"wait ended {1000 * (ended_at_s - ready_at_s[0]):.0f} ms after the ready file")
+    assert ended_at_s - ready_at_s[0] < 2.0
 
 
-def test_a_closed_port_is_refused_until_the_deadline(job: RealJob) -> None:
+def test_a_closed_port_is_refused_until_the_deadline(job: Job) -> None:
     """The error says since when and what it means."""
-    target = job.target("w-0")
-
-    report = wait_for(job, target, timeout_s=1.0)
+    report = wait_for(job, nobody_at("w-0"), timeout_s=1.0)
 
     (host,) = report.hosts
     assert (host.stage, report.is_ready) == (Stage.RESOLVED, False)
@@ -145,39 +187,28 @@ def test_a_closed_port_is_refused_until_the_deadline(job: RealJob) -> None:
     assert "no ssh server listens" in readiness_error(report).hint
 
 
-def test_a_key_that_is_refused_is_told_apart(job: RealJob) -> None:
+def test_a_key_that_is_refused_is_told_apart(job: Job) -> None:
     """The host is ours, by its certificate, and does not know our key."""
-    target = job.target("w-0")
-    job.start(target)
-    job.wait_until_ready(target)
-    (job.directory / "w-0" / "authorized_keys").write_text(
-        "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIBVmXvTJ2eHkz1tqv0tGJrTz2LBqkCkK8fR0nZ1mK1hD x\n"
-    )
-
-    result = ask(job, target)
+    with job.worker("w-0", "--sshd", "openssh") as worker:
+        (worker.state / "authorized_keys").write_text("# nobody\n")
+        result = ask(job, worker.target)
 
     assert (result.stage, result.obstacle) == (Stage.ANSWERING, Obstacle.KEY_REFUSED)
 
 
-def test_a_worker_of_another_job_is_not_trusted(job: RealJob, tmp_path: Path) -> None:
+def test_a_worker_of_another_job_is_not_trusted(job: Job) -> None:
     """Its certificate is signed by another key, so we do not even try ours."""
-    with a_real_job(tmp_path / "other") as other:
-        target = other.target("w-0")
-        other.start(target)
-        other.wait_until_ready(target)
-
-        result = ask(job, target)
+    with a_job() as other, other.worker("w-0") as worker:
+        result = ask(job, worker.target)
 
     assert (result.stage, result.obstacle) == (Stage.ANSWERING, Obstacle.HOST_KEY_UNKNOWN)
 
 
-def test_a_worker_under_another_name_is_not_trusted(job: RealJob) -> None:
+def test_a_worker_under_another_name_is_not_trusted(job: Job) -> None:
     """A certificate names its host."""
-    target = job.target("w-0")
-    job.start(target)
-    job.wait_until_ready(target)
-
-    result = ask(job, SshTarget(name="w-1", address=target.address, port=target.port))
+    with job.worker("w-0") as worker:
+        target = SshTarget(name="w-1", address=worker.address, port=worker.port)
+        result = ask(job, target)
 
     assert result.obstacle is Obstacle.HOST_KEY_UNKNOWN
 
@@ -192,7 +223,7 @@ def test_a_worker_under_another_name_is_not_trusted(job: RealJob) -> None:
     ids=["web server", "a megabyte", "closes at once"],
 )
 def test_a_server_that_is_not_ssh_is_named(
-    job: RealJob, answer: bytes | None, obstacle: Obstacle
+    job: Job, answer: bytes | None, obstacle: Obstacle
 ) -> None:
     """Something else listens on the port, or a mesh's proxy is in the way."""
     with liar(answer) as target:

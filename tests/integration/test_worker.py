@@ -16,6 +16,7 @@ import asyncssh
 import psutil
 import pytest
 
+from tests.waiting import wait_until
 from tests.workers import (
     BUILTIN_CLIENT,
     LIMIT_S,
@@ -30,7 +31,6 @@ from tests.workers import (
     python_for,
     require_program,
     running_worker,
-    wait_until,
     worker_arguments,
     write_ssh_config,
 )

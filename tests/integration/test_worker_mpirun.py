@@ -14,6 +14,7 @@ from pathlib import Path
 import psutil
 import pytest
 
+from tests.waiting import wait_until
 from tests.workers import (
     REPOSITORY,
     RunningWorker,
@@ -21,7 +22,6 @@ from tests.workers import (
     open_directory,
     require_program,
     running_worker,
-    wait_until,
     write_ssh_config,
 )
 

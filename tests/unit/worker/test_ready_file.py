@@ -9,12 +9,14 @@ from mpi_agent.worker.readiness import ReadyFile
 
 def test_ready_file_is_read_as_it_was_written() -> None:
     """Worker and probe may be of different releases of one format."""
-    ready = ReadyFile(pid=7, address="127.0.0.1", port=2222)
+    ready = ReadyFile(pid=7, address="127.0.0.1", port=2222, announcement="mpi-agent w 0")
 
     assert ReadyFile.parse(ready.render()) == ready
 
 
-@pytest.mark.parametrize("text", ["", "ready\n", "1 7 127.0.0.1\n", "2 7 127.0.0.1 2222\n"])
+@pytest.mark.parametrize(
+    "text", ["", "ready\n", "1 7 127.0.0.1\n", "1 7 127.0.0.1 2222\n", "2 7 127.0.0.1 2222 x\n"]
+)
 def test_other_text_is_no_ready_file(text: str) -> None:
     """Half a file, somebody else's file, another format."""
     with pytest.raises(ValueError, match=r"."):
