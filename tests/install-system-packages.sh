@@ -2,7 +2,7 @@
 # Called by the Makefile: installs what integration and e2e tests use. Without root or apt it only
 # says what is missing; the tests that need it then skip by name.
 set -eu
-packages="openssh-server openssh-client openmpi-bin dnsmasq-base iproute2 podman buildah crun
+packages="python3 openssh-server openssh-client openmpi-bin dnsmasq-base iproute2 podman buildah crun
 netavark aardvark-dns iptables uidmap debootstrap"
 missing=""
 for package in $packages; do

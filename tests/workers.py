@@ -5,7 +5,10 @@ Every worker has a loopback address, a port and a state directory of its own.
 
 from __future__ import annotations
 
+import atexit
 import contextlib
+import functools
+import importlib.util
 import itertools
 import os
 import pwd
@@ -36,6 +39,10 @@ BUILTIN_CLIENT = (sys.executable, "-m", "mpi_agent", "ssh")
 OPENSSH_CLIENT = ("ssh",)
 _NETWORK = f"127.{os.getpid() % 200 + 20}"
 _HOST_NUMBERS = itertools.count(1)
+_IMPORTED_BY_THE_AGENT = (
+    *("mpi_agent", "asyncssh", "click", "dns", "psutil", "tenacity"),
+    *("cryptography", "cffi", "_cffi_backend", "pycparser", "typing_extensions"),
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -145,7 +152,7 @@ def running_worker(
             stdout=stream,
             stderr=subprocess.STDOUT,
             stdin=subprocess.DEVNULL,
-            env={**_environment(), **(environ or {})},
+            env={**environment_for(uid), **(environ or {})},
             cwd="/",
             user=uid,
             group=uid,
@@ -255,7 +262,7 @@ def _imports_the_agent(python: str, uid: int) -> bool:
             group=uid,
             extra_groups=(),
             cwd="/",
-            env=_environment(),
+            env=environment_for(uid),
             capture_output=True,
             check=False,
         )
@@ -264,6 +271,30 @@ def _imports_the_agent(python: str, uid: int) -> bool:
     return child.returncode == 0
 
 
-def _environment() -> dict[str, str]:
+def environment_for(uid: int | None) -> dict[str, str]:
+    """Return an environment in which this uid can import the agent; None is our own."""
+    if uid is not None:
+        return {**os.environ, "PYTHONPATH": str(_packages_for_everybody())}
     packages = [str(REPOSITORY), *(path for path in sys.path if path.endswith("site-packages"))]
     return {**os.environ, "PYTHONPATH": os.pathsep.join(packages)}
+
+
+@functools.cache
+def _packages_for_everybody() -> Path:
+    """Return a copy of the agent and what it imports that every uid can read.
+
+    The checkout and its virtual environment may lie in a directory that is closed to others.
+    """
+    target = Path(tempfile.mkdtemp(prefix="mpi-agent-packages-", dir="/tmp"))
+    atexit.register(shutil.rmtree, target, ignore_errors=True)
+    for name in _IMPORTED_BY_THE_AGENT:
+        found = importlib.util.find_spec(name)
+        assert found is not None, name
+        assert found.origin is not None, name
+        source = Path(found.origin)
+        if found.submodule_search_locations:
+            shutil.copytree(source.parent, target / source.parent.name)
+        else:
+            shutil.copy(source, target)
+    subprocess.run(["chmod", "-R", "a+rX", str(target)], check=True)
+    return target
