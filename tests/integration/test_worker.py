@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import signal
 import socket
 import subprocess
 import sys
@@ -289,15 +288,14 @@ def test_term_ends_everything_and_the_worker_exits_0(
         assert session.stdout is not None
         stubborn = psutil.Process(int(session.stdout.readline()))
 
-        worker.popen.send_signal(signal.SIGTERM)
-        wait_until("not ready any more", lambda: not (worker.state / "ready").exists())
-        still_there = stubborn.is_running()
-        code = worker.popen.wait(LIMIT_S)
+        code = worker.stop()
+        session.communicate(timeout=LIMIT_S)
 
-        assert still_there
         assert code == 0
         assert not stubborn.is_running()
-        session.communicate(timeout=LIMIT_S)
+        assert not (worker.state / "ready").exists()
+        words = worker.log.read_text()
+        assert words.index("received SIGTERM: not ready any more") < words.index("were killed")
 
 
 def test_worker_ends_when_its_sshd_dies(root: Path, keys: JobKeys) -> None:
