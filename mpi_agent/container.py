@@ -72,8 +72,8 @@ def ensure_identity() -> None:
     account = own_account()
     if not account.has_passwd_entry:
         os.environ.setdefault("LOGNAME", account.name)
-        if not os.environ.get("HOME"):
-            os.environ["HOME"] = "/tmp"
+    if not os.environ.get("HOME"):
+        os.environ["HOME"] = str(account.home or "/tmp")
 
 
 def own_names() -> tuple[str, ...]:

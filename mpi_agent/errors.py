@@ -23,7 +23,7 @@ An exception means that the agent itself could not do its part; how the program 
         SshdConfigError           78  sshd rejected its configuration; carries its words
         SshdEndedError           202  sshd was up and went away
       StateDirectoryError         73  no directory to keep private files in
-      StoppedError           143, 130  told to stop before the program started
+      StoppedError      143, 130, 129  told to stop before the program started
 
 Codes below 128 mean that a retry would end the same way; 200-209 that it may help. They are
 public: added, never changed.

@@ -11,7 +11,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from mpi_agent.children import Children
-from mpi_agent.command.arguments import ProgramKind, kind_of_program, read_mpirun_line
+from mpi_agent.command.arguments import (
+    ProgramKind,
+    kind_of_program,
+    program_word,
+    read_mpirun_line,
+)
 from mpi_agent.command.build import build_plan
 from mpi_agent.command.plan import LaunchPlan, LaunchRequest, SshAccess
 from mpi_agent.command.stack import MpiStack, detect_stack
@@ -21,12 +26,18 @@ from mpi_agent.discover.mpi_operator import job_identity
 from mpi_agent.discover.slots import OwnNames, default_slots, to_host_list
 from mpi_agent.discover.sources import SourceRequest, discover_hosts
 from mpi_agent.environment import rank_environment
-from mpi_agent.errors import MpiAgentError, MpirunNotFoundError, SettingsError
+from mpi_agent.errors import (
+    MpiAgentError,
+    MpirunNotFoundError,
+    SettingsError,
+    StateDirectoryError,
+)
 from mpi_agent.explain.ending import conclude
 from mpi_agent.explain.publish import write_termination_message
 from mpi_agent.job.events import EventSink, HostsDiscovered, HostsReady, Noted, ProgramEnded
-from mpi_agent.job.hosts import HostList
+from mpi_agent.job.hosts import DiscoveredHosts, HostList
 from mpi_agent.job.readiness import ReadinessReport
+from mpi_agent.run.executable import refuse_missing_program
 from mpi_agent.run.signals import SignalInbox
 from mpi_agent.run.supervise import supervise
 from mpi_agent.settings import Backend
@@ -86,7 +97,7 @@ class Launcher:
         emit: EventSink,
         local: LocalJob | None = None,
     ) -> None:
-        if not program:
+        if not program or not program[0]:
             raise SettingsError(
                 "cannot launch nothing: no program is given",
                 hint="put the program behind `--`, as in `mpi-agent launch -- ./train`",
@@ -121,7 +132,7 @@ class Launcher:
             raise
         ending = conclude(
             supervised.process_exit,
-            program=f'"{_name_of(self._program)}"',
+            program=f'"{Path(program_word(self._program)).name}"',
             stopped_by=supervised.stopped_by,
         )
         self._emit(ProgramEnded(ending=ending))
@@ -136,6 +147,8 @@ class Launcher:
     async def _prepare(self) -> tuple[LaunchPlan, int]:
         job = await self._discover()
         self._build(job, workers_run_agent=True)  # what cannot run is told before the wait
+        if self._local is not None or not job.hosts.remote:
+            refuse_missing_program(program_word(self._program), self._environ.get("PATH"))
         report = await self._wait(job)
         plan = self._build(job, workers_run_agent=all(h.runs_agent for h in report.hosts))
         self._write_files(job, plan, report)
@@ -148,12 +161,17 @@ class Launcher:
         line = read_mpirun_line(self._program) if kind is ProgramKind.MPIRUN_LINE else None
         called_as = line.called_as if line is not None else None
         stack = await asyncio.to_thread(self._detect_stack, kind, called_as)
-        from_line = line.values_of("host") if line and not self._settings.hosts else ()
+        from_line = line.values_of("host") if line else ()
         files = line.values_of("hostfile") if line else ()
+        if self._settings.hosts and (from_line or files):
+            raise SettingsError(
+                "cannot take the hosts from two places: the mpirun line names them too",
+                hint="leave -H and --hostfile out of the mpirun line",
+            )
         request = SourceRequest(
             hosts=",".join(from_line) if from_line else self._settings.hosts,
             hosts_option=f"{called_as} --host" if from_line else "--hosts",
-            hostfile=self._settings.hostfile or (files[0] if files else None),
+            hostfile=files[0] if files else self._settings.hostfile,
             expected=self._settings.workers,
             timeout_s=self._settings.run.timeout_s,
             role=self._environ.get("K_MPI_JOB_ROLE"),
@@ -170,6 +188,7 @@ class Launcher:
             numeric_order=discovery.numeric_order,
         )
         self._emit(HostsDiscovered(hosts=hosts))
+        self._tell_oddities(discovery.hosts, hosts)
         ports = await asyncio.to_thread(self._choose_ports, hosts) if hosts.remote else ()
         return Job(
             hosts=hosts,
@@ -177,6 +196,13 @@ class Launcher:
             ports=ports,
             keeps_host_option=bool(from_line),
         )
+
+    def _tell_oddities(self, discovered: DiscoveredHosts, hosts: HostList) -> None:
+        for host in hosts.hosts:
+            if host.is_local:
+                self._emit(Noted(text=f"{host.name} is this container itself; no ssh is needed"))
+        if any(entry.account for entry in discovered.entries) and not self._settings.ssh_user:
+            self._emit(Noted(text="accounts in the list of hosts are not used; see --ssh-user"))
 
     def _detect_stack(self, kind: ProgramKind, called_as: str | None) -> MpiStack | None:
         path = self._environ.get("PATH", "").split(":")
@@ -208,6 +234,11 @@ class Launcher:
     def _open_state(self) -> StateDirectory:
         if self._state is None:
             self._state = open_state_directory(self._settings.run.state_dir)
+            if any(character.isspace() for character in str(self._state.path)):
+                raise StateDirectoryError(
+                    f'cannot keep files for mpirun in "{self._state.path}": it splits at blanks',
+                    hint="name a directory without blanks with --state-dir",
+                )
         return self._state
 
     def _terms(self) -> SshTerms:
@@ -300,10 +331,3 @@ class Launcher:
         )
         if job.hosts.remote:
             state.write("ssh_config", render_ssh_config(self._terms(), targets))
-
-
-def _name_of(program: tuple[str, ...]) -> str:
-    """Return what people call the program: for an mpirun line, what mpirun runs."""
-    if kind_of_program(program) is ProgramKind.MPIRUN_LINE:
-        return Path(read_mpirun_line(program).program or program[0]).name
-    return Path(program[0]).name

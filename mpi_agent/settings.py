@@ -71,6 +71,8 @@ def _row(
     return Setting(name=name, kind=kind, help=text, commands=commands, default=default)
 
 
+_REPEATED = "may be repeated, and the variable separates by commas"
+
 ALL_SETTINGS: tuple[Setting, ...] = (
     _row("hosts", Kind.TEXT, _LAUNCH, "Hosts of the job, as NAME[:SLOTS],..."),
     _row("hostfile", Kind.TEXT, _LAUNCH, "File that lists the job's hosts (any MPI's form)."),
@@ -91,8 +93,8 @@ ALL_SETTINGS: tuple[Setting, ...] = (
         "Which MPI: auto, a name such as openmpi5, a prefix or an mpirun.",
         "auto",
     ),
-    _row("env", Kind.LIST, (*_LAUNCH, *_LOCAL), "Variable for the ranks; may be repeated."),
-    _row("no-env", Kind.LIST, (*_LAUNCH, *_LOCAL), "Variable kept from the ranks; repeatable."),
+    _row("env", Kind.LIST, (*_LAUNCH, *_LOCAL), f"Variable for the ranks; {_REPEATED}."),
+    _row("no-env", Kind.LIST, (*_LAUNCH, *_LOCAL), f"Variable kept from the ranks; {_REPEATED}."),
     _row(
         "allow-idle-hosts",
         Kind.SWITCH,
@@ -120,10 +122,11 @@ ALL_SETTINGS: tuple[Setting, ...] = (
         (*_WORKER, *_READY),
         "File that exists while the worker is ready; default: `ready` in the state directory.",
     ),
+    _row("state-dir", Kind.TEXT, _LOCAL, "Directory for the job's temporary files.", "/tmp"),
     _row(
         "state-dir",
         Kind.TEXT,
-        (*_LAUNCH, *_WORKER, *_READY, *_LOCAL),
+        (*_LAUNCH, *_WORKER, *_READY),
         "Private directory; default: the first writable of /run/mpi-agent, "
         "/tmp/mpi-agent-<uid>, /dev/shm/mpi-agent-<uid>.",
     ),

@@ -10,13 +10,14 @@ import click
 
 from mpi_agent.children import Children
 from mpi_agent.cli.options import settings_options
+from mpi_agent.command.arguments import is_question
+from mpi_agent.command.stack import detect_stack
 from mpi_agent.command_settings import LaunchSettings
 from mpi_agent.given import Given
-from mpi_agent.job.events import Noted
 from mpi_agent.launcher import Launcher
 from mpi_agent.observe.log import Log
+from mpi_agent.run.executable import become
 from mpi_agent.run.signals import SignalInbox
-from mpi_agent.settings import unknown_variables
 
 __all__ = ["command"]
 
@@ -30,9 +31,10 @@ def command(given: Given, program: tuple[str, ...]) -> None:
     PROGRAM is a bare program, which gets a whole mpirun command, or an mpirun line, whose gaps
     are filled. Put it behind `--`.
     """
+    if is_question(program):
+        stack = detect_stack("auto", called_as=program[0], search_path=os.get_exec_path())
+        become(stack.mpirun, ("mpirun", *program[1:]))
     log = Log()
-    for sentence in unknown_variables(os.environ):
-        log(Noted(text=sentence))
     launcher = Launcher(LaunchSettings.from_given(given), program, environ=os.environ, emit=log)
 
     async def run() -> int:

@@ -12,11 +12,12 @@ import click
 
 from mpi_agent.errors import MpiAgentError
 from mpi_agent.given import Given
-from mpi_agent.settings import Kind, Setting, settings_of, variable_of
+from mpi_agent.settings import Kind, Setting, settings_of, unknown_variables, variable_of
 
 __all__ = ["report_error", "settings_options"]
 
 _Command = Callable[..., None]
+_READER_GONE = 141
 
 
 def settings_options(command: str) -> Callable[[_Command], _Command]:
@@ -31,6 +32,8 @@ def settings_options(command: str) -> Callable[[_Command], _Command]:
         def run(**values: Any) -> None:
             flags = {row.name: _flag_text(values.pop(_parameter(row))) for row in rows}
             try:
+                for sentence in unknown_variables(os.environ):
+                    click.echo(f"mpi-agent: note: {sentence}", err=True)
                 function(given=Given(command, flags, os.environ), **values)
             except Exception as error:
                 sys.exit(report_error(error))
@@ -45,6 +48,10 @@ def settings_options(command: str) -> Callable[[_Command], _Command]:
 
 def report_error(error: Exception) -> int:
     """Tell an error on stderr in at most a few lines; return the exit code."""
+    if isinstance(error, BrokenPipeError):
+        # whoever read our output is gone; nothing may be flushed to it at the end
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return _READER_GONE
     if not isinstance(error, MpiAgentError):
         if os.environ.get("MPI_AGENT_TRACEBACK"):
             raise error

@@ -11,9 +11,7 @@ import click
 from mpi_agent.cli.options import settings_options
 from mpi_agent.command_settings import WorkerSettings
 from mpi_agent.given import Given
-from mpi_agent.job.events import Noted
 from mpi_agent.observe.log import Log
-from mpi_agent.settings import unknown_variables
 from mpi_agent.worker.worker import Worker
 
 __all__ = ["command"]
@@ -29,8 +27,6 @@ def command(given: Given, sshd_arguments: tuple[str, ...]) -> None:
     them.
     """
     log = Log()
-    for sentence in unknown_variables(os.environ):
-        log(Noted(text=sentence))
     settings = WorkerSettings.from_given(given)
 
     async def run() -> int:

@@ -10,19 +10,28 @@ takes.
 
 from __future__ import annotations
 
+import itertools
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import Enum
 from pathlib import PurePath
 
-__all__ = ["MpirunLine", "MpirunOption", "ProgramKind", "kind_of_program", "read_mpirun_line"]
+__all__ = [
+    "MpirunLine",
+    "MpirunOption",
+    "ProgramKind",
+    "is_question",
+    "kind_of_program",
+    "program_word",
+    "read_mpirun_line",
+]
 
 _LAUNCHERS = frozenset(
     {"mpirun", "mpiexec", "orterun", "prterun", "mpiexec.hydra", "mpirun.openmpi"}
 )
-_OTHER_LAUNCHERS = frozenset(
-    "horovodrun deepspeed torchrun accelerate sh bash dash zsh env timeout".split()
-)
+_OTHER_LAUNCHERS = frozenset({"horovodrun", "deepspeed", "torchrun", "accelerate"})
+_SHELLS = frozenset({"sh", "bash", "dash", "zsh"})
 _ALIASES = {
     "n": "np",
     "c": "np",
@@ -108,11 +117,39 @@ class MpirunLine:
 
 
 def kind_of_program(program: tuple[str, ...]) -> ProgramKind:
-    """Return what the program is, judged by the name of its first word."""
+    """Return what the program is, judged by its first word, and for a shell by what it runs.
+
+    A shell with a script is taken for one that calls a launcher itself; with `-c` its text tells.
+    """
     name = PurePath(program[0]).name
     if name in _LAUNCHERS:
         return ProgramKind.MPIRUN_LINE
-    return ProgramKind.OTHER_LAUNCHER if name in _OTHER_LAUNCHERS else ProgramKind.BARE
+    if name in _OTHER_LAUNCHERS:
+        return ProgramKind.OTHER_LAUNCHER
+    if name not in _SHELLS:
+        return ProgramKind.BARE
+    text = next((w for o, w in itertools.pairwise(program) if _takes_text(o)), None)
+    words = set(re.split(r"[^\w.]+", text or ""))
+    calls_launcher = text is None or bool(words & (_LAUNCHERS | _OTHER_LAUNCHERS))
+    return ProgramKind.OTHER_LAUNCHER if calls_launcher else ProgramKind.BARE
+
+
+def _takes_text(option: str) -> bool:
+    """Return whether a shell's option is -c, alone or among others as in `-ec`."""
+    return option.startswith("-") and not option.startswith("--") and option.endswith("c")
+
+
+def is_question(program: tuple[str, ...]) -> bool:
+    """Return whether a line asks mpirun something and runs nothing, as `mpirun --version` does."""
+    is_mpirun = bool(program) and kind_of_program(program) is ProgramKind.MPIRUN_LINE
+    return is_mpirun and program[1:2] in (("--version",), ("-V",), ("--help",), ("-h",))
+
+
+def program_word(program: tuple[str, ...]) -> str:
+    """Return the first word of what the ranks run: for an mpirun line, what stands in it."""
+    if kind_of_program(program) is ProgramKind.MPIRUN_LINE:
+        return read_mpirun_line(program).program or program[0]
+    return program[0]
 
 
 def read_mpirun_line(program: tuple[str, ...]) -> MpirunLine:

@@ -44,7 +44,7 @@ def build_plan(request: LaunchRequest, hosts: HostList, stack: MpiStack | None) 
     """
     kind = kind_of_program(request.program)
     line = read_mpirun_line(request.program) if kind is ProgramKind.MPIRUN_LINE else None
-    if line is not None and line.program is None:
+    if line is not None and not line.program:
         raise SettingsError(
             "cannot run an mpirun line without a program: " + " ".join(request.program),
             hint="put the program behind mpirun's options",
@@ -244,5 +244,9 @@ def _plan_other_launcher(
         hostfile_text=render_hostfile(hosts),
         np=placement.np,
         choices=(),
-        notes=(*placement.notes, f'"{name}" starts its processes itself; it is told by variables'),
+        notes=(
+            *placement.notes,
+            f'"{name}" runs once, on the launcher, and is told the hosts by variables; '
+            "put mpirun in front of it to run it on the hosts",
+        ),
     )

@@ -161,7 +161,8 @@ def _refuse_too_many(np: int, request: PlacementRequest, hosts: HostList) -> Non
         return
     raise SlotsExceededError(
         f"cannot start {np} processes: {len(hosts.hosts)} hosts have {hosts.total_slots} slots",
-        hint="leave -np out, raise slotsPerWorker, or ask for more with --oversubscribe",
+        hint="leave the number out, give the hosts more slots (slotsPerWorker, --slots), or write "
+        "`mpirun --oversubscribe`",
     )
 
 

@@ -7,18 +7,19 @@ from collections.abc import Iterable
 
 from mpi_agent.errors import HostSourceInvalidError
 from mpi_agent.job.hosts import HostEntry
+from mpi_agent.ssh.trust import is_address
 
 __all__ = ["is_host_name", "merge_repeated", "parse_hostfile"]
 
 _HOST_NAME = re.compile(r"[A-Za-z0-9_](?:[A-Za-z0-9_.-]*[A-Za-z0-9_])?\.?")
-_ADDRESS_6 = re.compile(r"\[?[0-9A-Fa-f]*:[0-9A-Fa-f:.]*:[0-9A-Fa-f:.%a-z0-9]*\]?")
+_MOST_SLOTS = 65536
 _COUNT_WORDS = frozenset({"slots", "cpus", "count"})
 _IGNORED_WORDS = frozenset({"max_slots", "max-slots", "maxslots", "port"})
 
 
 def is_host_name(text: str) -> bool:
     """Return whether a text can be a host's name or address."""
-    return len(text) <= 253 and bool(_HOST_NAME.fullmatch(text) or _ADDRESS_6.fullmatch(text))
+    return len(text) <= 253 and (is_address(text) or bool(_HOST_NAME.fullmatch(text)))
 
 
 def parse_hostfile(
@@ -81,6 +82,8 @@ def _parse_count(text: str, where: str, number: int, words: list[str]) -> int:
         raise _bad_line(where, number, words, f'"{text}" is not a number of slots')
     if int(text) < 1:
         raise _bad_line(where, number, words, "a host needs at least 1 slot")
+    if int(text) > _MOST_SLOTS:
+        raise _bad_line(where, number, words, f"no host has more than {_MOST_SLOTS} slots")
     return int(text)
 
 

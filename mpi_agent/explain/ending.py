@@ -10,8 +10,8 @@ __all__ = ["conclude"]
 _LAUNCH_CODES = frozenset({132, 183, 213, 250, 255})
 """Codes with which mpirun itself ends when the program never started; a program may use them too.
 
-Source: Open MPI 4.1.4: 132 program missing, 255 a daemon failed; Open MPI 5.0.11: 183, 213, 250,
-255 alike; measured 2026-11.
+Source: Open MPI 4.1.4: 132 program missing, 255 a daemon failed; Open MPI 5.0.11: 183 program
+missing, 213 and 250 bad usage, 255 a daemon failed; measured 2026-11.
 """
 
 
@@ -35,7 +35,9 @@ def conclude(process_exit: ProcessExit, *, program: str, stopped_by: int | None)
         summary = f"{program} was stopped on request after {lasted} (mpirun: {how})"
     elif code in _LAUNCH_CODES:
         verdict = Verdict.LAUNCH_FAILED
-        summary = f"{program} probably never started: mpirun ended with {how} after {lasted}"
+        summary = (
+            f"{program} probably never started: mpirun ended with exit code {code} after {lasted}"
+        )
     else:
         verdict, summary = Verdict.PROGRAM_FAILED, f"{program} failed with {how} after {lasted}"
     return Ending(verdict=verdict, exit_code=code, process_exit=process_exit, summary=summary)

@@ -8,7 +8,7 @@ from mpi_agent.job.endings import ProcessExit
 
 __all__ = ["describe_exit", "describe_seconds"]
 
-_FIRST_SIGNAL_CODE, _LAST_SIGNAL_CODE = 129, 192
+_FIRST_SIGNAL_CODE, _LAST_SIGNAL_CODE = 129, 159
 
 
 def describe_exit(process_exit: ProcessExit) -> str:

@@ -23,7 +23,7 @@ from pathlib import Path
 
 from mpi_agent.children import Child, Children
 from mpi_agent.command_settings import LaunchSettings, LocalSettings
-from mpi_agent.errors import SshdEndedError
+from mpi_agent.errors import SettingsError, SshdEndedError, StateDirectoryError
 from mpi_agent.job.events import EventSink
 from mpi_agent.launcher import Launcher, LocalJob
 from mpi_agent.run.signals import SignalInbox
@@ -34,6 +34,7 @@ from mpi_agent.state import open_state_directory
 __all__ = ["LocalCluster"]
 
 _TEMPORARY, _SHARED_MEMORY = "/tmp", "/dev/shm"
+_PREFIX = "mpi-agent-local-"
 _SEGMENT_MAKERS = ("btl_sm", "btl_vader", "osc_sm", "osc_rdma")
 _MOST_WORKERS = 250
 _WORKER_GRACE_S = 5.0
@@ -59,6 +60,11 @@ class LocalCluster:
         environ: Mapping[str, str],
         emit: EventSink,
     ) -> None:
+        if settings.workers > _MOST_WORKERS:
+            raise SettingsError(
+                f"cannot start {settings.workers} workers on one machine: at most {_MOST_WORKERS}",
+                hint="ask for fewer workers with more --slots",
+            )
         self._settings = settings
         self._program = program
         self._environ = {n: v for n, v in environ.items() if not n.startswith("MPI_AGENT_")}
@@ -71,8 +77,8 @@ class LocalCluster:
             MpiAgentError: what the launcher raises; or a worker ended before the program did.
         """
         with (
-            _temporary_directory(self._settings.run.state_dir or _TEMPORARY) as root,
-            _temporary_directory(_SHARED_MEMORY) as segments,
+            _temporary_directory(_usable(self._settings.run.state_dir or _TEMPORARY)) as root,
+            _temporary_directory(_usable(_SHARED_MEMORY, otherwise=_TEMPORARY)) as segments,
         ):
             key = make_job_key(open_state_directory(str(root / "launcher")))
             async with self._workers(root, segments, key, children) as workers:
@@ -147,7 +153,7 @@ class LocalCluster:
 
 
 def _worker_names(count: int) -> tuple[str, ...]:
-    return tuple(f"local-worker-{index}" for index in range(min(count, _MOST_WORKERS)))
+    return tuple(f"local-worker-{index}" for index in range(count))
 
 
 def _own_places(segments: Path, temporary: Path) -> dict[str, str]:
@@ -165,11 +171,36 @@ def _own_places(segments: Path, temporary: Path) -> dict[str, str]:
     return {**backing, "TMPDIR": str(temporary)}
 
 
+def _usable(parent: str, *, otherwise: str | None = None) -> str:
+    """Return a directory in which we may make one of our own.
+
+    Raises:
+        StateDirectoryError: we may not, and there is nothing to fall back to.
+    """
+    if Path(parent).is_dir() and os.access(parent, os.W_OK | os.X_OK):
+        return parent
+    if otherwise is not None:
+        return _usable(otherwise)
+    raise StateDirectoryError(
+        f'cannot keep the job\'s files in "{parent}": it is no directory that can be written to',
+        hint="name another one with --state-dir",
+    )
+
+
+def _remove_leftovers(parent: str) -> None:
+    """Remove what an earlier run of ours left because it was killed: its pid is gone."""
+    for left in Path(parent).glob(f"{_PREFIX}[0-9]*-*"):
+        pid = left.name.removeprefix(_PREFIX).split("-")[0]
+        with contextlib.suppress(OSError):
+            if left.stat().st_uid == os.getuid() and not Path(f"/proc/{pid}").exists():
+                shutil.rmtree(left, ignore_errors=True)
+
+
 @contextlib.contextmanager
 def _temporary_directory(parent: str) -> Iterator[Path]:
     """Provide a directory with a short path: sockets below it may have 108 bytes."""
-    usable = parent if os.access(parent, os.W_OK) else None
-    root = Path(tempfile.mkdtemp(prefix="mpi-agent-", dir=usable))
+    _remove_leftovers(parent)
+    root = Path(tempfile.mkdtemp(prefix=f"{_PREFIX}{os.getpid()}-", dir=parent))
     try:
         yield root
     finally:

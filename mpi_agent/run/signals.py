@@ -17,7 +17,7 @@ __all__ = ["STOP_SIGNALS", "SignalInbox"]
 
 _T = TypeVar("_T")
 
-STOP_SIGNALS = frozenset({signal.SIGTERM, signal.SIGINT})
+STOP_SIGNALS = frozenset({signal.SIGTERM, signal.SIGINT, signal.SIGHUP})
 _TAKEN = (
     signal.SIGTERM,
     signal.SIGINT,
@@ -58,7 +58,7 @@ class SignalInbox:
         """Return what the work returns; a stop signal cancels it.
 
         Raises:
-            StoppedError: TERM or INT came first.
+            StoppedError: TERM, INT or HUP came first.
         """
         task = asyncio.create_task(work)
         stop = asyncio.create_task(self._next_stop())

@@ -108,7 +108,7 @@ def readiness_error(report: ReadinessReport) -> ReadinessError:
     remedy = REMEDIES[obstacle] if obstacle else Remedy(cause="time was too short", action="wait")
     summary = (
         f"cannot {'log in to' if refused else 'reach'} {len(laggards)} of {len(report.hosts)} "
-        f'hosts within {report.elapsed_s:.0f} s: "{names}": {words}'
+        f'hosts within {report.elapsed_s:.3g} s: "{names}": {words}'
     )
     kind = HostsRefusedError if refused else HostsNotReadyError
     error = kind(summary, hint=f"{remedy.cause}: {remedy.action}", report=report)

@@ -53,7 +53,8 @@ class BuiltinServer:
             where = f"{self._plan.listen_address or '*'} port {self._plan.port}"
             raise SshdEndedError(
                 f"cannot listen on {where}: {error.strerror}",
-                hint="choose another port with --ssh-port on workers and launcher",
+                hint="choose another port with --ssh-port on workers and launcher, or check "
+                "--listen-address",
             ) from error
 
     async def wait(self) -> str:

@@ -21,7 +21,7 @@ from mpi_agent.ssh.banner import NotSshError, read_banner
 from mpi_agent.state import StateDirectory, open_state_directory
 from mpi_agent.worker.credentials import Credentials, prepare_credentials
 from mpi_agent.worker.openssh import OpenSshServer, find_sshd, parents_are_private
-from mpi_agent.worker.readiness import ReadyFile
+from mpi_agent.worker.readiness import ReadyFile, probe_readiness
 from mpi_agent.worker.server import SshServer
 from mpi_agent.worker.sshd_arguments import choose_port, read_sshd_arguments
 from mpi_agent.worker.sshd_config import SshdPlan, announcement_of
@@ -67,7 +67,7 @@ class Worker:
         with Children() as children, stop:
             state = open_state_directory(self._settings.state_dir)
             ready_file = Path(self._settings.ready_file or state.file("ready"))
-            ready_file.unlink(missing_ok=True)
+            _claim(ready_file)
             plan = self._prepare(state)
             backend = self._choose_backend()
             server = self._make_server(backend, plan, state, children)
@@ -182,6 +182,25 @@ class Worker:
         beside.write_text(told.render())
         os.replace(beside, ready_file)
         self._emit(WorkerReady(server=backend.value, port=plan.port, user=plan.account))
+
+
+def _claim(ready_file: Path) -> None:
+    """Make the place of the ready file ours, before anything is started.
+
+    Raises:
+        SettingsError: a worker that is alive has it, or it cannot be written.
+    """
+    if ready_file.exists() and probe_readiness(ready_file) is None:
+        raise SettingsError(
+            f'cannot start: another worker is ready and keeps its files at "{ready_file.parent}"',
+            hint="one worker a container; a second one needs --state-dir of its own",
+        )
+    if not os.access(ready_file.parent, os.W_OK):
+        raise SettingsError(
+            f'cannot write the ready file "{ready_file}": its directory is missing or read-only',
+            hint="name a writable place with --ready-file",
+        )
+    ready_file.unlink(missing_ok=True)
 
 
 async def _until_own_banner(plan: SshdPlan) -> bool:

@@ -36,6 +36,7 @@ EFFECTFUL = {
     "wait.ssh",
     "wait.tcp",
     "command.stack",
+    "run.executable",
     "run.signals",
     "run.supervise",
     "explain.publish",

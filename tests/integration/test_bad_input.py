@@ -69,6 +69,16 @@ def test_a_bad_hostfile(tmp_path: Path, hostfile: str | None, code: int, said: s
         (("launch", "--hosts", "a,b", "--mpi", "/no/mpirun", "--", "./pi"), 127, "cannot find"),
         (("launch", "--hosts", "a,b", "--hostfile", "x", "--", "./pi"), 78, "both given"),
         (("launch", "--hosts", "a b", "--", "./pi"), 65, "item 1"),
+        (("launch", "--hosts", "a:99999999999", "--", "./pi"), 65, "more than 65536 slots"),
+        (("launch", "--hosts", "a", "--", ""), 78, "no program is given"),
+        (("local", "--", ""), 78, "no program is given"),
+        (("local", "--workers", "300", "--", "true"), 78, "at most 250"),
+        (("local", "--workers", "0", "--", "true"), 78, "not a whole number of at least 1"),
+        (("local", "--state-dir", "/etc/passwd", "--", "true"), 73, "no directory"),
+        (("local", "--", "/no/such/program"), 127, "there is no such program"),
+        (("local", "--", "/etc/passwd"), 126, "it is not executable"),
+        (("local", "--", "mpirun", "-H", "a", "true"), 78, "the mpirun line names them too"),
+        (("worker", "--ready-file", "/no/ready"), 78, "cannot write the ready file"),
     ],
 )
 def test_a_bad_command(words: tuple[str, ...], code: int, said: str) -> None:
@@ -165,7 +175,7 @@ def test_an_unknown_variable_is_reported_and_not_fatal(tmp_path: Path) -> None:
     mpirun = make_fake_mpirun(tmp_path)
 
     ended = run_agent(
-        "launch", "--hosts", "localhost", "--mpi", str(mpirun), "--", "./pi", MPI_AGENT_TIMEOT="1m"
+        "launch", "--hosts", "localhost", "--mpi", str(mpirun), "--", "true", MPI_AGENT_TIMEOT="1m"
     )
 
     assert "MPI_AGENT_TIMEOT is no setting; MPI_AGENT_TIMEOUT is" in ended.stderr

@@ -8,7 +8,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mpi_agent.command.arguments import ProgramKind, kind_of_program, read_mpirun_line
+from mpi_agent.command.arguments import (
+    ProgramKind,
+    is_question,
+    kind_of_program,
+    program_word,
+    read_mpirun_line,
+)
 from mpi_agent.command.dialects import dialect_of
 from mpi_agent.command.respell import keep_spelling_or_correct
 from tests.builders import OPEN_MPI_4_STACK, OPEN_MPI_5_STACK
@@ -60,6 +66,10 @@ def test_a_line_without_a_program_is_seen() -> None:
         (("/usr/bin/mpiexec", "x"), ProgramKind.MPIRUN_LINE),
         (("horovodrun", "x"), ProgramKind.OTHER_LAUNCHER),
         (("/bin/bash", "-c", "mpirun x"), ProgramKind.OTHER_LAUNCHER),
+        (("bash", "-ec", "cd /x; /usr/bin/mpirun x"), ProgramKind.OTHER_LAUNCHER),
+        (("bash", "run.sh"), ProgramKind.OTHER_LAUNCHER),
+        (("sh", "-c", "echo $OMPI_COMM_WORLD_RANK"), ProgramKind.BARE),
+        (("env", "A=1", "./train"), ProgramKind.BARE),
         (("./train", "x"), ProgramKind.BARE),
         (("python3", "train.py"), ProgramKind.BARE),
     ],
@@ -106,3 +116,23 @@ def test_ssh_arguments_on_the_line_are_kept_behind_ours() -> None:
     kept, _ = keep_spelling_or_correct(line, dialect_of(OPEN_MPI_5_STACK), "/hf", "-F /c")
 
     assert kept == ("--mca", "plm_rsh_args", "-F /c -v -p 22", "./pi")
+
+
+@pytest.mark.parametrize(
+    ("program", "word"),
+    [
+        (("mpirun", "-n", "2", "./pi", "-x"), "./pi"),
+        (("./pi", "-n"), "./pi"),
+        (("mpirun", "-n", "2", "./a", ":", "./b"), "./a"),
+    ],
+)
+def test_the_program_is_what_the_ranks_run(program: tuple[str, ...], word: str) -> None:
+    """Its name stands in the ending's sentence."""
+    assert program_word(program) == word
+
+
+def test_a_question_to_mpirun_is_told_from_a_launch() -> None:
+    """`mpirun --version` needs no hosts."""
+    assert is_question(("mpirun", "--version"))
+    assert not is_question(("mpirun", "./pi", "--version"))
+    assert not is_question(("./pi", "--version"))
