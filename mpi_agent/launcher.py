@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import asyncio
 import random
-import sys
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -12,43 +10,33 @@ from pathlib import Path
 
 from mpi_agent.children import Children
 from mpi_agent.command.arguments import (
-    ProgramKind,
-    kind_of_program,
     program_word,
-    read_mpirun_line,
 )
 from mpi_agent.command.build import build_plan
 from mpi_agent.command.plan import LaunchPlan, LaunchRequest, SshAccess
-from mpi_agent.command.stack import MpiStack, detect_stack
 from mpi_agent.command_settings import LaunchSettings
-from mpi_agent.container import own_account, own_addresses, own_names, pod_namespace
-from mpi_agent.discover.mpi_operator import job_identity
-from mpi_agent.discover.slots import OwnNames, default_slots, to_host_list
-from mpi_agent.discover.sources import SourceRequest, discover_hosts
+from mpi_agent.container import own_account
 from mpi_agent.environment import rank_environment
 from mpi_agent.errors import (
     MpiAgentError,
-    MpirunNotFoundError,
     SettingsError,
     StateDirectoryError,
 )
 from mpi_agent.explain.ending import conclude
 from mpi_agent.explain.publish import write_termination_message
-from mpi_agent.job.events import EventSink, HostsDiscovered, HostsReady, Noted, ProgramEnded
-from mpi_agent.job.hosts import DiscoveredHosts, HostList
+from mpi_agent.job.events import EventSink, HostsReady, Noted, ProgramEnded
 from mpi_agent.job.readiness import ReadinessReport
+from mpi_agent.job_finder import USUAL_PORTS, Job, JobFinder
 from mpi_agent.run.executable import refuse_missing_program
 from mpi_agent.run.signals import SignalInbox
 from mpi_agent.run.supervise import supervise
 from mpi_agent.settings import Backend
-from mpi_agent.ssh.installed import builtin_client_command, choose_client, configured_port
+from mpi_agent.ssh.installed import builtin_client_command, choose_client
 from mpi_agent.ssh.keys import JobKey, copy_job_key
 from mpi_agent.ssh.trust import SshTarget, SshTerms, render_known_hosts, render_ssh_config
 from mpi_agent.state import StateDirectory, open_state_directory
 
-__all__ = ["Job", "Launcher", "LocalJob"]
-
-_USUAL_PORTS = (2222, 22)
+__all__ = ["Launcher", "LocalJob"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,20 +52,6 @@ class LocalJob:
     targets: tuple[SshTarget, ...]
     key: JobKey
     search_path: tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Job:
-    """A job whose hosts are known, before any of them was asked.
-
-    Attributes:
-        stack: None for a program that starts its processes itself, where no mpirun is installed.
-    """
-
-    hosts: HostList
-    stack: MpiStack | None
-    ports: tuple[int, ...]
-    keeps_host_option: bool
 
 
 class Launcher:
@@ -108,6 +82,13 @@ class Launcher:
         self._emit = emit
         self._local = local
         self._account = own_account()
+        self._finder = JobFinder(
+            settings,
+            program,
+            environ=environ,
+            emit=emit,
+            search_path=local.search_path if local else (),
+        )
         self._state: StateDirectory | None = None
 
     async def launch(self, children: Children, inbox: SignalInbox) -> int:
@@ -141,11 +122,11 @@ class Launcher:
 
     async def plan(self) -> LaunchPlan:
         """Return what `launch` would run if every host were ready now; nobody is dialled."""
-        job = await self._discover()
+        job = await self._finder.find()
         return self._build(job, workers_run_agent=True)
 
     async def _prepare(self) -> tuple[LaunchPlan, int]:
-        job = await self._discover()
+        job = await self._finder.find()
         self._build(job, workers_run_agent=True)  # what cannot run is told before the wait
         if self._local is not None or not job.hosts.remote:
             refuse_missing_program(program_word(self._program), self._environ.get("PATH"))
@@ -156,80 +137,10 @@ class Launcher:
             self._emit(Noted(text=note))
         return plan, len(job.hosts.hosts)
 
-    async def _discover(self) -> Job:
-        kind = kind_of_program(self._program)
-        line = read_mpirun_line(self._program) if kind is ProgramKind.MPIRUN_LINE else None
-        called_as = line.called_as if line is not None else None
-        stack = await asyncio.to_thread(self._detect_stack, kind, called_as)
-        from_line = line.values_of("host") if line else ()
-        files = line.values_of("hostfile") if line else ()
-        if self._settings.hosts and (from_line or files):
-            raise SettingsError(
-                "cannot take the hosts from two places: the mpirun line names them too",
-                hint="leave -H and --hostfile out of the mpirun line",
-            )
-        request = SourceRequest(
-            hosts=",".join(from_line) if from_line else self._settings.hosts,
-            hosts_option=f"{called_as} --host" if from_line else "--hosts",
-            hostfile=files[0] if files else self._settings.hostfile,
-            expected=self._settings.workers,
-            timeout_s=self._settings.run.timeout_s,
-            role=self._environ.get("K_MPI_JOB_ROLE"),
-        )
-        names = own_names()
-        discovery = await discover_hosts(request, job_identity(names[0], pod_namespace()))
-        for note in discovery.hosts.notes:
-            self._emit(Noted(text=note))
-        own = OwnNames(host_name=names[0], names=names, addresses=own_addresses())
-        hosts = to_host_list(
-            discovery.hosts,
-            slots=default_slots(self._settings.slots, {} if from_line else self._environ),
-            own=own,
-            numeric_order=discovery.numeric_order,
-        )
-        self._emit(HostsDiscovered(hosts=hosts))
-        self._tell_oddities(discovery.hosts, hosts)
-        ports = await asyncio.to_thread(self._choose_ports, hosts) if hosts.remote else ()
-        return Job(
-            hosts=hosts,
-            stack=stack,
-            ports=ports,
-            keeps_host_option=bool(from_line),
-        )
-
-    def _tell_oddities(self, discovered: DiscoveredHosts, hosts: HostList) -> None:
-        for host in hosts.hosts:
-            if host.is_local:
-                self._emit(Noted(text=f"{host.name} is this container itself; no ssh is needed"))
-        if any(entry.account for entry in discovered.entries) and not self._settings.ssh_user:
-            self._emit(Noted(text="accounts in the list of hosts are not used; see --ssh-user"))
-
-    def _detect_stack(self, kind: ProgramKind, called_as: str | None) -> MpiStack | None:
-        path = self._environ.get("PATH", "").split(":")
-        own = str(Path(sys.executable).parent)
-        directories = (*self._local.search_path, *path) if self._local else (*path, own)
-        try:
-            return detect_stack(
-                self._settings.run.mpi, called_as=called_as, search_path=directories
-            )
-        except MpirunNotFoundError:
-            if kind is ProgramKind.OTHER_LAUNCHER and self._settings.run.mpi == "auto":
-                return None
-            raise
-
     def _take_key(self) -> JobKey:
         if self._local is not None:
             return self._local.key
         return copy_job_key(self._settings.ssh_key, self._account, self._open_state())
-
-    def _choose_ports(self, hosts: HostList) -> tuple[int, ...]:
-        if self._settings.ssh_port is not None:
-            return (self._settings.ssh_port,)
-        port = configured_port(hosts.remote[0].name)
-        if port is not None:
-            self._emit(Noted(text=f"ssh port {port} is from the image's ssh configuration"))
-            return (port,)
-        return _USUAL_PORTS
 
     def _open_state(self) -> StateDirectory:
         if self._state is None:
@@ -325,7 +236,7 @@ class Launcher:
         pinned = {t.name: t.address for t in self._local.targets} if self._local else {}
         targets = tuple(
             SshTarget(
-                name=host.host, port=host.port or _USUAL_PORTS[0], address=pinned.get(host.host)
+                name=host.host, port=host.port or USUAL_PORTS[0], address=pinned.get(host.host)
             )
             for host in report.hosts
         )

@@ -22,11 +22,11 @@ GROUND = (
     "ssh",
 )
 CHAPTERS = ("discover", "wait", "command", "run", "explain")
-COMPOSERS = ("launcher", "local")
 EFFECTFUL = {
     "children",
     "container",
     "state",
+    "job_finder",
     "launcher",
     "discover.script",
     "discover.sources",
