@@ -44,7 +44,7 @@ def program_variables(
 ) -> tuple[tuple[str, str], ...]:
     """Return the variables for programs that want to know their job, unless the user set them."""
     own = (
-        ("MASTER_ADDR", hosts.hosts[0].name),
+        ("MASTER_ADDR", "127.0.0.1" if request.loopback_only else hosts.hosts[0].name),
         ("MASTER_PORT", "29500"),
         ("WORLD_SIZE", str(np)),
     )

@@ -178,9 +178,7 @@ class Worker:
             port=plan.port,
             announcement=announcement_of(plan.worker_name),
         )
-        beside = ready_file.with_name(f".{ready_file.name}.{os.getpid()}")
-        beside.write_text(told.render())
-        os.replace(beside, ready_file)
+        StateDirectory(ready_file.parent).write(ready_file.name, told.render(), mode=0o644)
         self._emit(WorkerReady(server=backend.value, port=plan.port, user=plan.account))
 
 

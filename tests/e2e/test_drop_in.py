@@ -24,12 +24,18 @@ _ROOT = MpiJob(
     worker=PodTemplate(argv=("/usr/sbin/sshd", "-De")),
 )
 _ARBITRARY_UID = 1000650000
+_ENTRYPOINTS = "/opt/mpi-agent/entrypoints"
 FORMS = {
     "sshd-as-mpiuser": PI,
     "no-worker-command-as-mpiuser": replace(
         PI, worker=PodTemplate(argv=("/usr/sbin/sshd", "-De"), uid=1000)
     ),
     "no-worker-command-as-root": _ROOT,
+    "entrypoints": replace(
+        PI,
+        launcher=replace(PI.launcher, argv=(f"{_ENTRYPOINTS}/launcher.sh", *PI.launcher.argv)),
+        worker=replace(PI.worker, argv=(f"{_ENTRYPOINTS}/worker.sh",)),
+    ),
     "arbitrary-uid": replace(
         PI,
         launcher=replace(PI.launcher, uid=_ARBITRARY_UID),
