@@ -1,4 +1,4 @@
-"""Children of this process: started, reaped, swept. The only caller of wait(); both sides use it.
+"""Children that live on: started, reaped, swept. Both sides use it.
 
 The agent is a subreaper: whatever its children leave behind becomes its own child, as it would
 become the child of PID 1, which the agent often is. So "what the job left here" is simply what

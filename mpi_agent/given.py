@@ -66,7 +66,7 @@ class Given:
         """Return seconds; settings of this kind always have a default."""
         value, origin = self._value(name)
         try:
-            return parse_duration_s(value or "0")
+            return parse_duration_s("0" if value is None else value)
         except ValueError as error:
             raise _bad_value(value or "", origin, str(error)) from error
 
@@ -90,7 +90,8 @@ class Given:
         """Return the items of a repeated flag, or of a variable that separates them by commas."""
         value, _ = self._value(name)
         separator = "\0" if self._flags.get(name) is not None else ","
-        return tuple(item for item in (value or "").split(separator) if item.strip())
+        items = (value or "").split(separator)
+        return tuple(item.strip() if separator == "," else item for item in items if item.strip())
 
     def _value(self, name: str) -> tuple[str | None, str]:
         row = self._rows[name]

@@ -13,7 +13,7 @@ from mpi_agent.command.stack import MpiStack, detect_stack
 from mpi_agent.command_settings import LaunchSettings
 from mpi_agent.container import own_addresses, own_names, pod_namespace
 from mpi_agent.discover.mpi_operator import job_identity
-from mpi_agent.discover.slots import OwnNames, default_slots, to_host_list
+from mpi_agent.discover.slots import DefaultSlots, OwnNames, default_slots, to_host_list
 from mpi_agent.discover.sources import SourceRequest, discover_hosts
 from mpi_agent.errors import MpirunNotFoundError, SettingsError
 from mpi_agent.job.events import EventSink, HostsDiscovered, Noted
@@ -82,6 +82,11 @@ class JobFinder:
         stack = await asyncio.to_thread(self._detect_stack, kind, called_as)
         from_line = line.values_of("host") if line else ()
         files = line.values_of("hostfile") if line else ()
+        if len(set(files)) > 1:
+            raise SettingsError(
+                "cannot take the hosts from two hostfiles: each application names its own",
+                hint="put all hosts into one hostfile",
+            )
         if self._settings.hosts and (from_line or files):
             raise SettingsError(
                 "cannot take the hosts from two places: the mpirun line names them too",
@@ -102,7 +107,7 @@ class JobFinder:
         own = OwnNames(host_name=names[0], names=names, addresses=own_addresses())
         hosts = to_host_list(
             discovery.hosts,
-            slots=default_slots(self._settings.slots, {} if from_line else self._environ),
+            slots=default_slots(None, {}) if from_line else self._default_slots(),
             own=own,
             numeric_order=discovery.numeric_order,
         )
@@ -115,6 +120,9 @@ class JobFinder:
             ports=ports,
             keeps_host_option=bool(from_line),
         )
+
+    def _default_slots(self) -> DefaultSlots:
+        return default_slots(self._settings.slots, self._environ)
 
     def _tell_oddities(self, discovered: DiscoveredHosts, hosts: HostList) -> None:
         for host in hosts.hosts:

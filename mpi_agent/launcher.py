@@ -10,6 +10,7 @@ from pathlib import Path
 
 from mpi_agent.children import Children
 from mpi_agent.command.arguments import (
+    moves_before_it_runs,
     program_word,
 )
 from mpi_agent.command.build import build_plan
@@ -126,11 +127,13 @@ class Launcher:
         return self._build(job, workers_run_agent=True)
 
     async def _prepare(self) -> tuple[LaunchPlan, int]:
+        started_at_s = time.monotonic()
         job = await self._finder.find()
         self._build(job, workers_run_agent=True)  # what cannot run is told before the wait
-        if self._local is not None or not job.hosts.remote:
+        runs_here = self._local is not None or not job.hosts.remote
+        if runs_here and not moves_before_it_runs(self._program):
             refuse_missing_program(program_word(self._program), self._environ.get("PATH"))
-        report = await self._wait(job)
+        report = await self._wait(job, started_at_s)
         plan = self._build(job, workers_run_agent=all(h.runs_agent for h in report.hosts))
         self._write_files(job, plan, report)
         for note in plan.notes:
@@ -161,8 +164,8 @@ class Launcher:
             checks_host_keys=not self._settings.insecure_host_keys,
         )
 
-    async def _wait(self, job: Job) -> ReadinessReport:
-        """Wait until every host that needs ssh lets us in."""
+    async def _wait(self, job: Job, started_at_s: float) -> ReadinessReport:
+        """Wait until every host that needs ssh lets us in; discovery has used up some time."""
         if not job.hosts.remote:
             return ReadinessReport(hosts=(), elapsed_s=0.0, timeout_s=self._settings.run.timeout_s)
         state = self._open_state()
@@ -190,7 +193,10 @@ class Launcher:
             jitter=random.random,
         )
         names = tuple(host.name for host in job.hosts.remote)
-        report = await gate.wait(names, self._settings.run.timeout_s)
+        limit_s = self._settings.run.timeout_s
+        if limit_s is not None:
+            limit_s = max(0.0, limit_s - (time.monotonic() - started_at_s))
+        report = await gate.wait(names, limit_s)
         if not report.is_ready:
             raise readiness_error(report)
         self._emit(HostsReady(report=report))

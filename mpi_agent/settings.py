@@ -1,4 +1,4 @@
-"""One table of all settings: flag, variable, unit, default, help.
+"""One table of all settings: flag, variable, kind, default, help.
 
 A value comes from the flag, else from the variable `MPI_AGENT_<FLAG>`, else from the default here;
 None means that the agent finds it out. An unknown `MPI_AGENT_*` variable is reported, not fatal:
@@ -48,7 +48,7 @@ class Backend(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Setting:
-    """One row of the table: flag, unit, default, help and the commands that know it."""
+    """One row of the table: flag, kind, default, help and the commands that know it."""
 
     name: str
     kind: Kind

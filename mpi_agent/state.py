@@ -1,4 +1,4 @@
-"""The private directory in which an agent keeps its files: 0700, ours, never behind a symlink.
+"""The private directory in which an agent keeps its files: ours alone, never behind a symlink.
 
 It has the same path on launcher and workers where the containers allow it, because Open MPI's
 tree spawn hands the path of the ssh configuration on to the workers.
@@ -80,6 +80,6 @@ def _prepare(path: Path) -> str | None:
         return "is a symbolic link or not a directory"
     if found.st_uid != os.getuid():
         return f"belongs to uid {found.st_uid}, not to uid {os.getuid()}"
-    if stat.S_IMODE(found.st_mode) != 0o700:
-        path.chmod(0o700)
+    if found.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
+        return f"is open to others (mode {stat.S_IMODE(found.st_mode):04o}); name one below it"
     return None if os.access(path, os.W_OK | os.X_OK) else "not writable"

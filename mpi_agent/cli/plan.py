@@ -29,15 +29,20 @@ def command(given: Given, program: tuple[str, ...]) -> None:
 
 def _render(plan: LaunchPlan) -> str:
     added = [f"  {shlex.join(c.words)}  # {c.reason}" for c in plan.choices]
-    variables = [f"  {name}={shlex.quote(value)}" for name, value in plan.variables]
+    variables = [f"  {name}={_shown(name, value, plan)}" for name, value in plan.variables]
     removed = [f"  {name}  # not handed to mpirun" for name in plan.removed_variables]
     notes = [f"  {note}" for note in plan.notes]
     sections = (
         ("hostfile", [f"  {line}" for line in plan.hostfile_text.splitlines()]),
         ("executable", [f"  {plan.executable}"]),
-        ("argv", [f"  {shlex.join(plan.argv)}"]),
+        ("argv", [f"  {shlex.join(plan.shown_argv)}"]),
         ("added to argv", added),
         ("variables", variables + removed),
         ("notes", notes),
     )
     return "\n".join("\n".join([f"{title}:", *lines]) for title, lines in sections if lines)
+
+
+def _shown(name: str, value: str, plan: LaunchPlan) -> str:
+    """Return a value as it may be printed: one that --env gave may be a secret."""
+    return "...  # given with --env" if name in plan.secret_names else shlex.quote(value)

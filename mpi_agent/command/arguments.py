@@ -23,6 +23,7 @@ __all__ = [
     "ProgramKind",
     "is_question",
     "kind_of_program",
+    "moves_before_it_runs",
     "program_word",
     "read_mpirun_line",
 ]
@@ -128,15 +129,20 @@ def kind_of_program(program: tuple[str, ...]) -> ProgramKind:
         return ProgramKind.OTHER_LAUNCHER
     if name not in _SHELLS:
         return ProgramKind.BARE
-    text = next((w for o, w in itertools.pairwise(program) if _takes_text(o)), None)
+    text = _shell_text(program)
     words = set(re.split(r"[^\w.]+", text or ""))
     calls_launcher = text is None or bool(words & (_LAUNCHERS | _OTHER_LAUNCHERS))
     return ProgramKind.OTHER_LAUNCHER if calls_launcher else ProgramKind.BARE
 
 
-def _takes_text(option: str) -> bool:
-    """Return whether a shell's option is -c, alone or among others as in `-ec`."""
-    return option.startswith("-") and not option.startswith("--") and option.endswith("c")
+def _shell_text(program: tuple[str, ...]) -> str | None:
+    """Return what a shell is given with -c, also among others as in `-ec`; None for a script."""
+    for option, word in itertools.pairwise(program[1:]):
+        if not option.startswith("-"):
+            return None
+        if option.endswith("c") and not option.startswith("--"):
+            return word
+    return None
 
 
 def is_question(program: tuple[str, ...]) -> bool:
@@ -150,6 +156,13 @@ def program_word(program: tuple[str, ...]) -> str:
     if kind_of_program(program) is ProgramKind.MPIRUN_LINE:
         return read_mpirun_line(program).program or program[0]
     return program[0]
+
+
+def moves_before_it_runs(program: tuple[str, ...]) -> bool:
+    """Return whether an mpirun line changes directory or PATH before it looks for the program."""
+    if kind_of_program(program) is not ProgramKind.MPIRUN_LINE:
+        return False
+    return read_mpirun_line(program).has("wdir", "path", "set-cwd-to-session-dir")
 
 
 def read_mpirun_line(program: tuple[str, ...]) -> MpirunLine:

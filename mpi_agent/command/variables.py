@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from mpi_agent.command.arguments import MpirunLine
 from mpi_agent.command.defaults import INJECTED_BY_OPERATORS, RESOURCE_MANAGER_PREFIXES
 from mpi_agent.command.dialects import Dialect
 from mpi_agent.command.plan import LaunchRequest
 from mpi_agent.job.hosts import HostList
 
 __all__ = [
+    "is_set",
     "is_users_own",
     "program_variables",
     "removed_variables",
@@ -25,6 +27,14 @@ def is_users_own(name: str, environ: Mapping[str, str]) -> bool:
         return True
     injected = INJECTED_BY_OPERATORS[name]
     return injected is not None and environ[name] != injected
+
+
+def is_set(
+    name: str, line: MpirunLine | None, environ: Mapping[str, str], dialect: Dialect
+) -> bool:
+    """Return whether the user set an MCA parameter on the line or by a variable of his own."""
+    on_line = line is not None and line.parameter(name) is not None
+    return on_line or is_users_own(dialect.parameter_variable_prefix + name, environ)
 
 
 def users_own_ssh_arguments(environ: Mapping[str, str], dialect: Dialect) -> str:

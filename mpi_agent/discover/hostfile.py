@@ -63,7 +63,9 @@ def _parse_entry(words: list[str], where: str, number: int) -> HostEntry:
             account = value
         elif key not in _IGNORED_WORDS or not value.isdigit():
             raise _bad_line(where, number, words, f'"{word}" is not understood')
-    return HostEntry(name=name, slots=slots, account=account or None, line_number=number)
+    return HostEntry(
+        name=name.rstrip("."), slots=slots, account=account or None, line_number=number
+    )
 
 
 def _split_count(text: str) -> tuple[str, str | None]:

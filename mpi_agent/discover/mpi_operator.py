@@ -30,8 +30,8 @@ class JobIdentity:
 
 def job_identity(host_name: str, namespace: str | None) -> JobIdentity:
     """Return the job that a launcher pod's host name names."""
-    label = host_name
-    match = re.fullmatch(r"(.+)-launcher", label)
+    match = re.fullmatch(r"(.+)-launcher", host_name)
+    match = match or re.fullmatch(r"(.+)-launcher", host_name.split(".", 1)[0])
     return JobIdentity(job=match[1] if match else None, namespace=namespace)
 
 
@@ -48,15 +48,17 @@ def separate_strangers(
 
 
 def _belongs(name: str, identity: JobIdentity) -> bool:
-    namespace = re.search(r"\.([^.]+)\.svc(?:\.|$)", name)
-    if namespace and identity.namespace and namespace[1] != identity.namespace:
-        return False
-    if identity.job is None:
-        return True
-    job = re.escape(identity.job)
-    return bool(
-        re.fullmatch(rf"{job}-(?:worker-\d+|launcher)(?:\.{job}(?:-worker)?(?:\..*)?)?", name)
-    )
+    found = re.search(r"\.([^.]+)\.svc(?:\.|$)", name)
+    namespace = found[1] if found else None
+    if identity.job is not None:
+        job = re.escape(identity.job)
+        match = re.fullmatch(
+            rf"{job}-(?:worker-\d+|launcher)(?:\.{job}(?:-worker)?(?:\.([^.]+).*)?)?", name
+        )
+        if match is None:
+            return False
+        namespace = match[1] or namespace
+    return namespace is None or identity.namespace in (None, namespace)
 
 
 def no_source_error(

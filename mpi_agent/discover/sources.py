@@ -1,8 +1,8 @@
 """Which source tells the hosts of this job, in the order in which they are believed.
 
-`--hosts` > `--hostfile` > the mpirun line's own `-H` or `--hostfile` > the operator's hostfile >
-a discover script. What the user wrote keeps its order; what an operator wrote is put in numeric
-order, and names in it that cannot belong to this job are refused and never dialled.
+`--hosts` or the mpirun line's own `-H` > the line's `--hostfile` > `--hostfile` > the operator's
+hostfile > a discover script. What the user wrote keeps its order; what an operator wrote is put in
+numeric order, and names in it that cannot belong to this job are refused and never dialled.
 """
 
 from __future__ import annotations

@@ -69,7 +69,6 @@ class Host:
 
     Attributes:
         index: position in rank order, from 0.
-        port: port that ssh is to dial; None when it is still to be found out.
         is_local: mpirun starts ranks here without ssh.
     """
 
@@ -77,7 +76,6 @@ class Host:
     slots: int
     role: Role
     index: int
-    port: int | None = None
     is_local: bool = False
 
     def __post_init__(self) -> None:
@@ -129,19 +127,19 @@ def fold_names(names: tuple[str, ...]) -> str:
     The number that is folded is the last one of the first label; names that share nothing stand
     side by side, in first-seen order.
     """
-    groups: dict[tuple[str, str], list[int]] = {}
+    groups: dict[tuple[str, str | None], list[int]] = {}
     for name in names:
         label, dot, rest = name.partition(".")
         match = re.fullmatch(r"(.*?)(\d+)", label)
         if match is None or (match[2].startswith("0") and match[2] != "0"):
-            groups.setdefault((name, ""), [])
+            groups.setdefault((name, None), [])
         else:
             groups.setdefault((match[1], dot + rest), []).append(int(match[2]))
     return ", ".join(_fold_group(head, tail, found) for (head, tail), found in groups.items())
 
 
-def _fold_group(head: str, tail: str, numbers: list[int]) -> str:
-    if not numbers:
+def _fold_group(head: str, tail: str | None, numbers: list[int]) -> str:
+    if tail is None:
         return head
     if len(numbers) == 1:
         return f"{head}{numbers[0]}{tail}"

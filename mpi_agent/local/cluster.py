@@ -34,7 +34,6 @@ from mpi_agent.state import open_state_directory
 __all__ = ["LocalCluster"]
 
 _TEMPORARY, _SHARED_MEMORY = "/tmp", "/dev/shm"
-_PREFIX = "mpi-agent-local-"
 _SEGMENT_MAKERS = ("btl_sm", "btl_vader", "osc_sm", "osc_rdma")
 _MOST_WORKERS = 250
 _WORKER_GRACE_S = 5.0
@@ -187,10 +186,15 @@ def _usable(parent: str, *, otherwise: str | None = None) -> str:
     )
 
 
+def _own_prefix() -> str:
+    """Return a prefix that only runs in our pid namespace have: a pid means nothing elsewhere."""
+    return f"mpi-agent-local-{Path('/proc/self/ns/pid').stat().st_ino}-"
+
+
 def _remove_leftovers(parent: str) -> None:
     """Remove what an earlier run of ours left because it was killed: its pid is gone."""
-    for left in Path(parent).glob(f"{_PREFIX}[0-9]*-*"):
-        pid = left.name.removeprefix(_PREFIX).split("-")[0]
+    for left in Path(parent).glob(f"{_own_prefix()}[0-9]*-*"):
+        pid = left.name.removeprefix(_own_prefix()).split("-")[0]
         with contextlib.suppress(OSError):
             if left.stat().st_uid == os.getuid() and not Path(f"/proc/{pid}").exists():
                 shutil.rmtree(left, ignore_errors=True)
@@ -200,7 +204,7 @@ def _remove_leftovers(parent: str) -> None:
 def _temporary_directory(parent: str) -> Iterator[Path]:
     """Provide a directory with a short path: sockets below it may have 108 bytes."""
     _remove_leftovers(parent)
-    root = Path(tempfile.mkdtemp(prefix=f"{_PREFIX}{os.getpid()}-", dir=parent))
+    root = Path(tempfile.mkdtemp(prefix=f"{_own_prefix()}{os.getpid()}-", dir=parent))
     try:
         yield root
     finally:
@@ -228,11 +232,13 @@ async def _launch_while_alive(
         if launch.done():
             return launch.result()
         worker = next(worker for life, worker in lives.items() if life.done())
-        raise SshdEndedError(
+        error = SshdEndedError(
             f'cannot go on: "{worker.target.name}" ended before the program did',
             hint="its log says why",
             evidence=_last_lines(worker.log),
         )
+        error.exit_code = (await worker.child.wait()).code or SshdEndedError.exit_code
+        raise error
     finally:
         for task in (launch, *lives):
             task.cancel()

@@ -49,7 +49,7 @@ async def supervise(
     """
     others = children.running
     child = _start(plan, environ, children)
-    emit(ProgramStarted(argv=plan.argv, pid=child.pid, np=plan.np, host_count=host_count))
+    emit(ProgramStarted(argv=plan.shown_argv, pid=child.pid, np=plan.np, host_count=host_count))
     children.adopt_orphans()
     try:
         stopped_by = await _pass_signals_on(child, inbox, emit, grace_s)

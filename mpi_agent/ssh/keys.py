@@ -60,6 +60,18 @@ def find_private_key(directories: Iterable[Path]) -> Path | None:
     return None
 
 
+def _key_behind_a_closed_door(directories: Iterable[Path]) -> Path | None:
+    """Return where a key may lie in a directory that we may not enter, None without one."""
+    for directory in directories:
+        try:
+            (directory / _KEY_NAMES[0]).stat()
+        except PermissionError:
+            return directory / _KEY_NAMES[0]
+        except OSError:
+            continue
+    return None
+
+
 def copy_job_key(wanted: str | None, account: Account, state: StateDirectory) -> JobKey:
     """Return the job's key, copied into our own directory with mode 0600.
 
@@ -68,6 +80,8 @@ def copy_job_key(wanted: str | None, account: Account, state: StateDirectory) ->
     """
     directories = key_directories(account)
     origin = Path(wanted) if wanted else find_private_key(directories)
+    if origin is None:
+        origin = _key_behind_a_closed_door(directories)
     if origin is None:
         places = ", ".join(str(d) for d in directories)
         raise ClientKeyError(

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Protocol
 
 from mpi_agent.job.events import EventSink, HostAdvanced, WaitProgressed
@@ -129,7 +128,7 @@ class Gate:
         before = self._hosts[name]
         self._hosts[name] = after = advance(before, result, pause_s=pause_s)
         if after.stage > before.stage:
-            self._emit(HostAdvanced(host=replace(after)))
+            self._emit(HostAdvanced(host=after))
 
     async def _end_flights(self) -> None:
         for task in self._flights:

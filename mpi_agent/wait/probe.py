@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Protocol
 
 from mpi_agent.job.readiness import Obstacle, ProbeResult, Stage
@@ -57,39 +57,41 @@ class HostProbe:
         lookup = await self._names.look_up(host)
         if lookup.obstacle is not None:
             return self._result(host, started_at_s, Stage.UNKNOWN, lookup.obstacle, lookup.detail)
-        answers = await asyncio.gather(
-            *(
-                self._ask_port(address, port)
-                for address in lookup.addresses
-                for port in self._ports_of(host)
-            )
-        )
-        answering = [answer for answer in answers if answer.obstacle is None]
-        if not answering:
-            best = max(answers, key=lambda answer: answer.stage)
-            return self._result(host, started_at_s, best.stage, best.obstacle, best.detail)
-        silent = [answer for answer in answers if answer.obstacle is not None]
-        return await self._log_in(host, started_at_s, answering, silent)
+        ports = [
+            asyncio.ensure_future(self._ask_port(address, port))
+            for address in lookup.addresses
+            for port in self._ports_of(host)
+        ]
+        try:
+            return await self._log_in_where_it_answers(host, started_at_s, ports)
+        finally:
+            for asked in ports:
+                asked.cancel()
+            await asyncio.gather(*ports, return_exceptions=True)
 
-    async def _log_in(
-        self,
-        host: str,
-        started_at_s: float,
-        answering: list[PortAnswer],
-        silent: list[PortAnswer],
+    async def _log_in_where_it_answers(
+        self, host: str, started_at_s: float, ports: Sequence[asyncio.Future[PortAnswer]]
     ) -> ProbeResult:
-        """Try the key on each port that answers.
+        """Try the key on each port as soon as it answers; a silent one does not hold up the rest.
 
         A refusal counts as lasting only once every port has answered: on the host's network the
         node's own sshd answers on 22 while ours is still to come on 2222.
         """
-        refusals = []
-        for answer in answering:
+        silent: list[PortAnswer] = []
+        refused: list[tuple[PortAnswer, LoginAnswer]] = []
+        for asked in asyncio.as_completed(ports):
+            answer = await asked
+            if answer.obstacle is not None:
+                silent.append(answer)
+                continue
             login = await self._login.try_login(host, answer.address, answer.port)
             if login.obstacle is None:
                 return self._result(host, started_at_s, Stage.AUTHENTICATED, None, "", answer)
-            refusals.append((answer, login))
-        answer, login = refusals[0]
+            refused.append((answer, login))
+        if not refused:
+            best = max(silent, key=lambda answer: answer.stage)
+            return self._result(host, started_at_s, best.stage, best.obstacle, best.detail)
+        answer, login = refused[0]
         obstacle, detail = login.obstacle, login.detail
         if silent:
             obstacle, detail = silent[0].obstacle, f"{detail}; {silent[0].detail}"

@@ -98,7 +98,8 @@ class Worker:
         self, port: int, credentials: Credentials, variables: tuple[tuple[str, str], ...]
     ) -> SshdPlan:
         certificate = credentials.host_certificate
-        # A shell level of 1 keeps bash from reading ~/.bashrc, which in images may print or hang.
+        # bash reads ~/.bashrc when sshd starts it, unless SHLVL is set (bash 5.2, shell.c); such
+        # files in images may print or hang.
         own = (("MPI_AGENT_WORKER_NAME", self._name), ("SHLVL", "1"))
         return SshdPlan(
             port=port,

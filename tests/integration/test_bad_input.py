@@ -24,6 +24,24 @@ def run_agent(*words: str, **environ: str) -> subprocess.CompletedProcess[str]:
     )
 
 
+def run_as_uid_1000(*words: str, home: Path = Path("/")) -> subprocess.CompletedProcess[str]:
+    """Run mpi-agent as another user, with all that it imports loaded beforehand."""
+    code = (
+        "import os, concurrent.futures.thread, psutil, mpi_agent.cli.launch;"
+        "os.setgroups([]); os.setgid(1000); os.setuid(1000);"
+        "mpi_agent.cli.main()"
+    )
+    return subprocess.run(
+        [sys.executable, "-c", code, *words],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+        cwd="/",
+        env={**os.environ, "HOME": str(home)},
+    )
+
+
 def make_fake_mpirun(directory: Path, *, says: str = "mpirun (Open MPI) 5.0.7") -> Path:
     """Write a program that calls itself an mpirun; it is asked for its version alone."""
     directory.mkdir(exist_ok=True)
@@ -132,21 +150,9 @@ def test_an_unreadable_key_names_uid_owner_mode_and_the_manifest_line(tmp_path: 
     key = tmp_path / "id_rsa"
     key.write_text("-----BEGIN EC PRIVATE KEY-----\n")
     key.chmod(0o600)
-    words = ["launch", "--hosts", "a,b", "--mpi", str(mpirun), "--ssh-key", str(key), "--", "./pi"]
-    code = (
-        "import os, concurrent.futures.thread, psutil, mpi_agent.cli.launch;"
-        # from here on the files of root are out of reach
-        "os.setgroups([]); os.setgid(1000); os.setuid(1000);"
-        "mpi_agent.cli.main()"
-    )
 
-    ended = subprocess.run(
-        [sys.executable, "-c", code, *words],
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-        cwd="/",
+    ended = run_as_uid_1000(
+        *("launch", "--hosts", "a,b", "--mpi", str(mpirun), "--ssh-key", str(key), "--", "./pi")
     )
 
     assert ended.returncode == 77, ended.stderr
@@ -180,3 +186,23 @@ def test_an_unknown_variable_is_reported_and_not_fatal(tmp_path: Path) -> None:
 
     assert "MPI_AGENT_TIMEOT is no setting; MPI_AGENT_TIMEOUT is" in ended.stderr
     assert ended.returncode == 0
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="only root can become another user")
+def test_a_key_behind_a_closed_door_is_told_from_a_missing_one(tmp_path: Path) -> None:
+    """With the operator's default mount, /root/.ssh, a job that runs as uid 1000 cannot enter."""
+    for parent in (tmp_path, tmp_path.parent, tmp_path.parent.parent):
+        parent.chmod(0o755)
+    mpirun = make_fake_mpirun(tmp_path / "bin")
+    closed = tmp_path / "home" / ".ssh"
+    closed.mkdir(parents=True)
+    (closed / "id_rsa").write_text("-----BEGIN EC PRIVATE KEY-----\n")
+    closed.parent.chmod(0o700)
+
+    ended = run_as_uid_1000(
+        "launch", "--hosts", "a,b", "--mpi", str(mpirun), "--", "./pi", home=closed.parent
+    )
+
+    assert ended.returncode == 77, ended.stderr
+    assert "as uid 1000: it lies in a directory that this uid may not enter" in ended.stderr
+    assert "sshAuthMountPath in the home of the user that runs" in ended.stderr

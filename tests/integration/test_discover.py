@@ -8,8 +8,10 @@ from pathlib import Path
 
 import pytest
 
+from mpi_agent.command.build import render_hostfile
 from mpi_agent.discover.mpi_operator import JobIdentity
 from mpi_agent.discover.script import run_discover_script
+from mpi_agent.discover.slots import DefaultSlots, OwnNames, to_host_list
 from mpi_agent.discover.sources import Discovery, SourceRequest, discover_hosts
 from mpi_agent.errors import (
     HostsNotReadyError,
@@ -158,3 +160,24 @@ def test_no_directory_at_all_names_the_first_container(tmp_path: Path) -> None:
         discover(SourceRequest(operator_directory=tmp_path / "mpi"))
 
     assert "first container" in caught.value.hint
+
+
+def test_twelve_workers_from_a_script_in_text_order_get_ranks_in_numeric_order(
+    tmp_path: Path,
+) -> None:
+    """Worker-10 is listed before worker-2, as the operator's script lists it."""
+    names = sorted(f"pi-worker-{index}.pi.default.svc" for index in range(12))
+    assert names[2].startswith("pi-worker-10")
+    write_script(tmp_path, "\n".join(f"echo {name}" for name in names))
+
+    discovery = discover(SourceRequest(operator_directory=tmp_path, expected=12, timeout_s=5))
+    hosts = to_host_list(
+        discovery.hosts,
+        slots=DefaultSlots(count=2, origin="--slots"),
+        own=OwnNames(host_name="pi-launcher", names=(), addresses=()),
+        numeric_order=discovery.numeric_order,
+    )
+
+    assert render_hostfile(hosts).splitlines() == [
+        f"pi-worker-{index}.pi.default.svc slots=2" for index in range(12)
+    ]

@@ -22,6 +22,7 @@ from mpi_agent.wait.gate import Gate
 from mpi_agent.wait.probe import HostProbe
 from mpi_agent.wait.report import readiness_error
 from mpi_agent.wait.ssh import LoginProbe
+from mpi_agent.wait.tcp import BANNER_LIMIT_S, ask_port
 from tests.fakes import EventRecorder
 from tests.workers import (
     JobKeys,
@@ -176,7 +177,7 @@ def test_the_wait_ends_soon_after_the_last_worker_has_become_ready(job: Job) -> 
 
 
 def test_a_closed_port_is_refused_until_the_deadline(job: Job) -> None:
-    """The error says since when and what it means."""
+    """The error says what it means."""
     report = wait_for(job, nobody_at("w-0"), timeout_s=1.0)
 
     (host,) = report.hosts
@@ -230,3 +231,22 @@ def test_a_server_that_is_not_ssh_is_named(
         result = ask(job, target)
 
     assert (result.stage, result.obstacle) == (Stage.REACHABLE, obstacle)
+
+
+def test_a_silent_port_does_not_hold_up_one_that_answers(job: Job) -> None:
+    """Where 2222 and 22 are tried, a firewall may drop one of them."""
+    with liar(b"", then_close=False) as mute, job.worker("w-0") as worker:
+        probe = HostProbe(
+            names=pinned_or_resolved((worker.target,)),
+            login=LoginProbe(job.terms()),
+            ports_of=lambda _: (mute.port, worker.port),
+            now_s=time.monotonic,
+            ask_port=lambda address, port: ask_port(
+                str(mute.address) if port == mute.port else address, port
+            ),
+        )
+
+        result = asyncio.run(probe.probe("w-0"))
+
+    assert result.passed, result.detail
+    assert result.duration_s < BANNER_LIMIT_S / 2

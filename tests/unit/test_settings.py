@@ -47,6 +47,7 @@ def test_what_is_no_duration_is_refused(text: str) -> None:
         ("ssh-port", "ssh", "not a whole number"),
         ("slots", "0", "at least 1"),
         ("timeout", "soon", "not a duration"),
+        ("timeout", " ", "not a duration"),
         ("strict", "maybe", "neither true nor false"),
         ("ssh", "telnet", "none of auto, openssh, builtin"),
     ],
@@ -77,7 +78,7 @@ def test_no_timeout_is_written_as_zero() -> None:
 def test_repeated_flags_and_lists_in_a_variable_are_read() -> None:
     """A value given by flag may hold commas; a variable separates by them."""
     by_flag = LaunchSettings.from_given(given("launch", env="A=1,2\0B"))
-    by_variable = LaunchSettings.from_given(given("launch", {"MPI_AGENT_ENV": "A,B"}))
+    by_variable = LaunchSettings.from_given(given("launch", {"MPI_AGENT_ENV": "A, B"}))
 
     assert by_flag.run.env == ("A=1,2", "B")
     assert by_variable.run.env == ("A", "B")

@@ -1,7 +1,7 @@
 """How each MPI implementation spells what every launch needs.
 
 A dialect is a value: options that differ between the launchers stand in its fields, and what all
-launchers of a family have in common stands once, in `command.plan`.
+launchers of a family have in common stands once, in `command.build`.
 """
 
 from __future__ import annotations

@@ -17,6 +17,8 @@ class Dialect:
         parameters: MCA parameters set where the user set nothing.
         parameter_option: option that sets a parameter of the launcher itself.
         parameter_variable_prefix: variable that sets one, in front of its name.
+        binding_policy: parameter that binds ranks.
+        mapping_policy: parameter that maps ranks to hosts.
         ssh_arguments: parameter with the arguments for the ssh agent.
         ssh_agent: parameter with the ssh agent.
         default_hostfile: parameter with the hostfile, for programs that call mpirun themselves.
@@ -29,6 +31,8 @@ class Dialect:
     parameters: tuple[Parameter, ...]
     parameter_option: str
     parameter_variable_prefix: str
+    binding_policy: str
+    mapping_policy: str
     ssh_arguments: str
     ssh_agent: str
     default_hostfile: str

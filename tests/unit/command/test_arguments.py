@@ -68,6 +68,7 @@ def test_a_line_without_a_program_is_seen() -> None:
         (("/bin/bash", "-c", "mpirun x"), ProgramKind.OTHER_LAUNCHER),
         (("bash", "-ec", "cd /x; /usr/bin/mpirun x"), ProgramKind.OTHER_LAUNCHER),
         (("bash", "run.sh"), ProgramKind.OTHER_LAUNCHER),
+        (("bash", "run.sh", "-c", "conf.yaml"), ProgramKind.OTHER_LAUNCHER),
         (("sh", "-c", "echo $OMPI_COMM_WORLD_RANK"), ProgramKind.BARE),
         (("env", "A=1", "./train"), ProgramKind.BARE),
         (("./train", "x"), ProgramKind.BARE),

@@ -176,6 +176,9 @@ def test_a_launcher_of_its_own_is_told_by_variables() -> None:
         "MPI_AGENT_FIRST_HOST": "pi-worker-0.pi.default.svc",
         "PRTE_MCA_prte_default_hostfile": "/run/mpi-agent/hostfile",
         "PRTE_MCA_plm_ssh_args": "-F /run/mpi-agent/ssh_config",
+        "PRTE_MCA_plm_ssh_no_tree_spawn": "1",
+        "PRTE_MCA_hwloc_default_binding_policy": "none",
+        "MPI_AGENT_SHIM": "off",
     }
 
 
@@ -213,3 +216,28 @@ def test_an_mpi_without_a_dialect_is_named() -> None:
 
     with pytest.raises(StackUnsupportedError, match=r"MPICH 4\.0\.2"):
         build_plan(a_launch_request(), a_host_list(), stack)
+
+
+def test_a_mapping_or_binding_set_by_a_parameter_is_kept() -> None:
+    """The user wins, in whatever form he says it."""
+    environ = {
+        "PRTE_MCA_hwloc_default_binding_policy": "core",
+        "PRTE_MCA_rmaps_default_mapping_policy": "node",
+    }
+
+    argv = build_plan(
+        a_launch_request("./pi", environ=environ), a_host_list(), OPEN_MPI_5_STACK
+    ).argv
+
+    assert "--bind-to" not in argv
+    assert "--map-by" not in argv
+
+
+def test_values_that_may_be_secret_are_not_shown() -> None:
+    """Neither in the log nor by `plan`."""
+    request = a_launch_request("mpirun", "-x", "TOKEN=s3cret", "-x", "A", "./pi")
+
+    shown = build_plan(request, a_host_list(), OPEN_MPI_5_STACK).shown_argv
+
+    assert "TOKEN=..." in shown
+    assert "s3cret" not in shlex.join(shown)

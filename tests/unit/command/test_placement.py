@@ -64,7 +64,16 @@ def test_idle_slots_are_an_error_under_strict() -> None:
         placed("mpirun -np 3 ./pi", strict=True)
 
 
-@pytest.mark.parametrize("line", ["mpirun -np 1 ./pi", "mpirun -np 2 -N 2 ./pi"])
+@pytest.mark.parametrize(
+    "line",
+    [
+        "mpirun -np 1 ./pi",
+        "mpirun -np 2 -N 2 ./pi",
+        "mpirun -np 2 --map-by slot ./pi",
+        "mpirun -np 2 -byslot ./pi",
+        "mpirun -np 2 --map-by core:PE=1 ./pi",
+    ],
+)
 def test_p1_never_on_fewer_hosts_than_asked(line: str) -> None:
     """A job on fewer hosts than it has is an error, unless asked for by option."""
     with pytest.raises(HostsUnusedError, match="only 1 of them would get one") as caught:
@@ -98,10 +107,11 @@ def test_oversubscription_that_was_asked_for_is_granted(line: str, environ: dict
     assert placed(line, environ=environ).np == 5
 
 
-def test_nooversubscribe_is_not_a_wish_to_oversubscribe() -> None:
-    """The words differ by two letters."""
+@pytest.mark.parametrize("mapping", ["slot:NOOVERSUBSCRIBE", "ppr:1:node"])
+def test_other_words_of_a_mapping_are_no_wish_to_oversubscribe(mapping: str) -> None:
+    """Two letters make the difference, and a 1 is a number there."""
     with pytest.raises(SlotsExceededError):
-        placed("mpirun -np 5 --map-by slot:NOOVERSUBSCRIBE ./pi")
+        placed(f"mpirun -np 5 --map-by {mapping} ./pi")
 
 
 @pytest.mark.parametrize(

@@ -92,6 +92,7 @@ def test_slots_without_a_count_come_from_the_setting_then_the_operator(
 def test_the_job_is_read_from_the_launchers_host_name() -> None:
     """Nothing in the environment gives it."""
     assert job_identity("pi-launcher", "default") == JobIdentity(job="pi", namespace="default")
+    assert job_identity("pi-launcher.pi.default", None).job == "pi"
     assert job_identity("node-17", None) == JobIdentity(job=None, namespace=None)
 
 
@@ -101,6 +102,7 @@ def test_the_job_is_read_from_the_launchers_host_name() -> None:
         "pi-worker-0.pi.other.svc",
         "pi2-worker-0.pi2.default.svc",
         "pi-worker-0.pi2.default.svc",
+        "pi-worker-0.pi.other",
         "gateway.default.svc",
     ],
 )

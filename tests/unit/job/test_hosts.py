@@ -38,6 +38,7 @@ def test_numeric_order_is_an_order_for_any_names(names: list[str]) -> None:
         (("w-0.pi.ns.svc", "w-1.pi.ns.svc"), "w-[0-1].pi.ns.svc"),
         (("w-1",), "w-1"),
         (("alpha", "beta"), "alpha, beta"),
+        (("node", "node5", "node6"), "node, node[5-6]"),
         (("w-00", "w-01"), "w-00, w-01"),
         ((), ""),
     ],
