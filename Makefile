@@ -42,7 +42,7 @@ integration: $(VENV)/.test ## real sshd, real mpirun, real name servers on loopb
 	$(BIN)/pytest tests/contract tests/integration
 
 e2e: $(VENV)/.test ## images and jobs in real containers
-	$(BIN)/pytest tests/e2e
+	$(BIN)/pytest -rP tests/e2e
 
 clean: ## remove what the targets above made in this directory
 	rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache .hypothesis

@@ -298,3 +298,35 @@ def _packages_for_everybody() -> Path:
             shutil.copy(source, target)
     subprocess.run(["chmod", "-R", "a+rX", str(target)], check=True)
     return target
+
+
+def run_to_its_end(
+    keys: JobKeys, root: Path, *more: str, port: int | None = None, uid: int | None = None
+) -> subprocess.CompletedProcess[str]:
+    """Run a worker that is expected to end by itself."""
+    address, free_port = free_address()
+    state = root / "state-of-the-short-lived"
+    if uid is not None:
+        state.mkdir(mode=0o700)
+        os.chown(state, uid, uid)
+    return subprocess.run(
+        [
+            python_for(uid),
+            *worker_arguments(keys, state, "pi-worker-0", address, port or free_port),
+            *more,
+        ],
+        env=environment_for(uid),
+        user=uid,
+        group=uid,
+        extra_groups=() if uid is not None else None,
+        capture_output=True,
+        text=True,
+        timeout=LIMIT_S,
+        check=False,
+    )
+
+
+def listens(address: str, port: int) -> bool:
+    """Return whether somebody accepts connections there."""
+    with socket.socket() as probe:
+        return probe.connect_ex((address, port)) == 0

@@ -17,7 +17,6 @@ from tests.e2e.engine import NoEngineError
 __all__ = ["Debian", "ensure_base_image"]
 
 _LIMIT_S = 600.0
-_MIRROR = "http://deb.debian.org/debian"
 _CERTIFICATES_INSIDE = "/usr/local/share/mpi-agent-e2e/certificates.pem"
 _CERTIFICATE_VARIABLES = ("PIP_CERT", "SSL_CERT_FILE", "REQUESTS_CA_BUNDLE")
 _CERTIFICATES_HERE = "/etc/ssl/certs/ca-certificates.crt"
@@ -54,7 +53,7 @@ def ensure_base_image(debian: Debian, directory: Path) -> None:
     if shutil.which("debootstrap") is None:
         raise NoEngineError(f"cannot make {debian.image}: debootstrap is not installed")
     root = directory / debian.value
-    _must("debootstrap", "--variant=minbase", debian.value, str(root), _MIRROR)
+    _must("debootstrap", "--variant=minbase", debian.value, str(root))
     _teach_pip(root)
     shutil.rmtree(root / "var/cache/apt/archives")
     archive = directory / f"{debian.value}.tar"

@@ -1,0 +1,65 @@
+"""The built-in ssh client at its edges; what both clients do stands in the contract tests."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+import asyncssh
+import pytest
+
+from tests.workers import (
+    BUILTIN_CLIENT,
+    LIMIT_S,
+    JobKeys,
+    dial,
+    running_worker,
+    write_ssh_config,
+)
+
+pytestmark = pytest.mark.integration
+
+
+pytestmark = pytest.mark.integration
+
+
+def test_client_without_any_input_runs_its_command(root: Path, keys: JobKeys) -> None:
+    """Some launchers close descriptor 0 altogether."""
+    with running_worker(keys, root, "--sshd", "builtin") as worker:
+        config = write_ssh_config(keys, root, (worker,))
+        line = [*BUILTIN_CLIENT, "-F", str(config), worker.name, "cat; echo done"]
+
+        ended = subprocess.run(
+            ["sh", "-c", 'exec "$@" <&-', "sh", *line],
+            capture_output=True,
+            timeout=LIMIT_S,
+            check=False,
+        )
+
+    assert (ended.stdout, ended.returncode) == (b"done\n", 0)
+
+
+def test_client_tells_a_failure_in_one_line(tmp_path: Path) -> None:
+    """What mpirun shows of it must be short and name the host."""
+    config = tmp_path / "config"
+    config.write_text("Host *\n  Port 1\n  HostName 127.0.0.1\n  StrictHostKeyChecking no\n")
+
+    ended = dial(BUILTIN_CLIENT, config, "pi-worker-7", "true")
+
+    assert ended.returncode == 255
+    assert ended.stderr.startswith(b'mpi-agent ssh: cannot run a command on "pi-worker-7": ')
+    assert ended.stderr.count(b"\n") == 1
+
+
+def test_client_does_not_check_host_keys_when_the_configuration_says_so(
+    root: Path, keys: JobKeys
+) -> None:
+    """For workers that do not run the agent, and with --insecure-host-keys."""
+    stranger = asyncssh.generate_private_key("ssh-ed25519").export_public_key().decode()
+    with running_worker(keys, root, "--sshd", "builtin") as worker:
+        config = write_ssh_config(keys, root, (worker,), authority=stranger)
+        option = ("-o", "StrictHostKeyChecking=no")
+
+        ended = dial(BUILTIN_CLIENT, config, *option, worker.name, "exit 7")
+
+    assert ended.returncode == 7, ended.stderr

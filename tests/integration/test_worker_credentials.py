@@ -1,0 +1,154 @@
+"""The keys of a worker: its own copies, and a certificate that the launcher insists on."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import asyncssh
+import pytest
+
+from tests.waiting import wait_until
+from tests.workers import (
+    LIMIT_S,
+    OPENSSH_CLIENT,
+    JobKeys,
+    dial,
+    free_address,
+    listens,
+    make_job_keys,
+    ordinary_uid,
+    require_program,
+    run_to_its_end,
+    running_worker,
+    worker_arguments,
+    write_ssh_config,
+)
+
+pytestmark = pytest.mark.integration
+
+
+pytestmark = pytest.mark.integration
+
+
+@pytest.mark.parametrize("algorithm", ["ecdsa-sha2-nistp521", "ssh-rsa", "ssh-ed25519"])
+def test_host_certificate_is_accepted_where_host_keys_are_checked(
+    root: Path, backend: str, client: tuple[str, ...], algorithm: str
+) -> None:
+    """Whatever kind of key the job has, it vouches for the worker."""
+    keys = make_job_keys(root / "mount", algorithm)
+    with running_worker(keys, root, "--sshd", backend) as worker:
+        config = write_ssh_config(keys, root, (worker,))
+
+        ended = dial(client, config, worker.name, "exit 7")
+
+    assert ended.returncode == 7, ended.stderr
+
+
+def test_worker_of_another_job_is_refused(
+    root: Path, keys: JobKeys, backend: str, client: tuple[str, ...]
+) -> None:
+    """A host that another job's key vouches for is not one of ours."""
+    stranger = asyncssh.generate_private_key("ssh-ed25519").export_public_key().decode()
+    with running_worker(keys, root, "--sshd", backend) as worker:
+        config = write_ssh_config(keys, root, (worker,), authority=stranger)
+
+        ended = dial(client, config, worker.name, "true")
+
+    assert ended.returncode == 255
+    assert b"Host key verification failed" in ended.stderr
+
+
+def test_worker_with_only_the_public_key_serves_and_says_so(root: Path, keys: JobKeys) -> None:
+    """Without the private key there is no certificate; the launcher must be told not to check."""
+    mount = root / "public-only"
+    mount.mkdir()
+    (mount / "authorized_keys").write_text(keys.public)
+    home = root / "home"
+    home.mkdir()
+    (home / ".ssh").symlink_to(mount)
+    require_program("ssh")
+    address, port = free_address()
+    state = root / "state"
+    with (root / "log").open("wb") as log:
+        arguments = worker_arguments(keys, state, "pi-worker-0", address, port)
+        key_at = arguments.index("--ssh-key")
+        popen = subprocess.Popen(
+            [sys.executable, *arguments[:key_at], *arguments[key_at + 2 :], "--sshd", "builtin"],
+            env={**os.environ, "HOME": str(home)},
+            stdout=log,
+            stderr=log,
+        )
+    try:
+        wait_until("it is ready", lambda: (state / "ready").exists())
+
+        assert "has no certificate" in (root / "log").read_text()
+        assert not (state / "host_key-cert.pub").exists()
+    finally:
+        popen.terminate()
+        popen.wait(LIMIT_S)
+
+
+def test_key_that_may_not_be_read_is_told_with_uid_owner_and_mode(
+    root: Path, keys: JobKeys
+) -> None:
+    """The commonest mistake of non-root jobs; the hint is the line of the manifest."""
+    uid = ordinary_uid()
+    keys.private_path.chmod(0o600)
+
+    ended = run_to_its_end(keys, root, uid=uid)
+
+    assert ended.returncode == 77
+    assert f"as uid {uid}: it belongs to uid 0 gid 0 with mode 0600" in ended.stderr
+    assert "fsGroup" in ended.stderr
+    assert "Traceback" not in ended.stderr
+
+
+def test_own_copies_are_private(root: Path, keys: JobKeys) -> None:
+    """Whatever the mount's modes are, sshd and ssh accept ours."""
+    with running_worker(keys, root) as worker:
+        modes = {
+            path.name: path.stat().st_mode & 0o777
+            for path in worker.state.iterdir()
+            if path.name in {"job_key", "host_key", "host_key-cert.pub", "authorized_keys"}
+        }
+
+        assert set(modes.values()) == {0o600}
+        assert len(modes) == 4
+
+
+def test_strict_modes_would_refuse_every_key_below_tmp(root: Path, keys: JobKeys) -> None:
+    """Why the configuration says `StrictModes no` there: sshd does not consider the sticky bit."""
+    sshd, _ = require_program("sshd"), require_program("ssh")
+    with running_worker(keys, root, "--sshd", "openssh") as worker:
+        ours = (worker.state / "sshd_config").read_text()
+        address, port = free_address()
+        theirs = root / "sshd_config"
+        theirs.write_text(
+            ours.replace(f"Port {worker.port}", f"Port {port}")
+            .replace(f"ListenAddress {worker.address}", f"ListenAddress {address}")
+            .replace("StrictModes no", "StrictModes yes")
+        )
+        config = write_ssh_config(keys, root, (worker,))
+        strict = subprocess.Popen([sshd, "-D", "-e", "-f", theirs], stderr=subprocess.PIPE)
+        try:
+            wait_until("sshd listens", lambda: listens(address, port))
+            ended = dial(
+                OPENSSH_CLIENT,
+                config,
+                "-o",
+                f"HostName={address}",
+                "-p",
+                str(port),
+                worker.name,
+                "true",
+            )
+        finally:
+            strict.terminate()
+            words = strict.communicate(timeout=LIMIT_S)[1]
+
+    assert "StrictModes no" in ours
+    assert ended.returncode == 255
+    assert b"bad ownership or modes for directory /tmp" in words
