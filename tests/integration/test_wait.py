@@ -122,11 +122,11 @@ def liar(answer: bytes | None, *, then_close: bool = True) -> Iterator[SshTarget
             with contextlib.suppress(OSError):
                 while True:
                     connection, _ = server.accept()
-                    connection.sendall(answer or b"")
+                    held.append(connection)
+                    with contextlib.suppress(ConnectionError):
+                        connection.sendall(answer or b"")
                     if then_close:
                         connection.close()
-                    else:
-                        held.append(connection)
 
         thread = threading.Thread(target=serve)
         thread.start()
