@@ -6,58 +6,30 @@ from dataclasses import dataclass
 
 from mpi_agent.errors import SettingsError
 from mpi_agent.given import Given
-from mpi_agent.settings import Backend
+from mpi_agent.settings import Backend, Form, KeyExchange
 
-__all__ = ["LaunchSettings", "LocalSettings", "RunSettings", "WorkerSettings"]
+__all__ = [
+    "JobSettings",
+    "LaunchSettings",
+    "LocalSettings",
+    "RunSettings",
+    "WaitSettings",
+    "WorkerSettings",
+]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RunSettings:
-    """How a program is to be run, in a cluster or on one machine.
+class JobSettings:
+    """Which hosts belong to the job, how to get onto them, and how long to wait for them.
 
     Attributes:
         timeout_s: limit of the wait, None for none.
     """
 
-    np: int | None
+    mpi: str
     timeout_s: float | None
     parallel: int
-    grace_s: float
-    mpi: str
-    env: tuple[str, ...]
-    no_env: tuple[str, ...]
-    allow_idle_hosts: bool
-    strict: bool
-    ssh: Backend
     state_dir: str | None
-
-    @classmethod
-    def from_given(cls, given: Given) -> RunSettings:
-        """Return the typed values.
-
-        Raises:
-            SettingsError: a value cannot be understood.
-        """
-        return cls(
-            np=given.count("np"),
-            timeout_s=given.duration_s("timeout") or None,
-            parallel=given.count("parallel") or 1,
-            grace_s=given.duration_s("grace"),
-            mpi=given.text("mpi") or "auto",
-            env=given.names("env"),
-            no_env=given.names("no-env"),
-            allow_idle_hosts=given.switch("allow-idle-hosts"),
-            strict=given.switch("strict"),
-            ssh=given.backend("ssh"),
-            state_dir=given.text("state-dir"),
-        )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LaunchSettings:
-    """What `launch` and `plan` were told."""
-
-    run: RunSettings
     hosts: str | None = None
     hostfile: str | None = None
     workers: int | None = None
@@ -68,7 +40,7 @@ class LaunchSettings:
     insecure_host_keys: bool = False
 
     @classmethod
-    def from_given(cls, given: Given) -> LaunchSettings:
+    def from_given(cls, given: Given) -> JobSettings:
         """Return the typed values.
 
         Raises:
@@ -80,7 +52,10 @@ class LaunchSettings:
                 hint="give --hosts or --hostfile, not both",
             )
         return cls(
-            run=RunSettings.from_given(given),
+            mpi=given.text("mpi") or "auto",
+            timeout_s=given.duration_s("timeout") or None,
+            parallel=given.count("parallel") or 1,
+            state_dir=given.text("state-dir"),
             hosts=given.text("hosts"),
             hostfile=given.text("hostfile"),
             workers=given.count("workers"),
@@ -93,8 +68,90 @@ class LaunchSettings:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class RunSettings:
+    """How a program is to be run, in a cluster or on one machine."""
+
+    np: int | None = None
+    grace_s: float = 0.0
+    env: tuple[str, ...] = ()
+    no_env: tuple[str, ...] = ()
+    allow_idle_hosts: bool = False
+    strict: bool = False
+    ssh: Backend = Backend.AUTO
+    ssh_kex: KeyExchange = KeyExchange.AUTO
+
+    @classmethod
+    def from_given(cls, given: Given) -> RunSettings:
+        """Return the typed values; raises SettingsError like `JobSettings.from_given`."""
+        return cls(
+            np=given.count("np"),
+            grace_s=given.duration_s("grace"),
+            env=given.names("env"),
+            no_env=given.names("no-env"),
+            allow_idle_hosts=given.switch("allow-idle-hosts"),
+            strict=given.switch("strict"),
+            ssh=given.choice("ssh", Backend),
+            ssh_kex=given.choice("ssh-kex", KeyExchange),
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LaunchSettings:
+    """What `launch` and `plan` were told.
+
+    Attributes:
+        becomes_mpirun: the agent is replaced by mpirun after the wait.
+        http_port: None serves nothing.
+    """
+
+    job: JobSettings
+    run: RunSettings
+    becomes_mpirun: bool = False
+    http_port: int | None = None
+
+    @classmethod
+    def from_given(cls, given: Given) -> LaunchSettings:
+        """Return the typed values; raises SettingsError like `JobSettings.from_given`."""
+        return cls(
+            job=JobSettings.from_given(given),
+            run=RunSettings.from_given(given),
+            becomes_mpirun=given.switch("exec"),
+            http_port=given.port("http-port"),
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WaitSettings:
+    """What `wait` was told.
+
+    Attributes:
+        min_workers: how many ready hosts are enough, None for all.
+        http_port: None serves nothing.
+    """
+
+    job: JobSettings
+    min_workers: int | None
+    output: Form
+    http_port: int | None
+
+    @classmethod
+    def from_given(cls, given: Given) -> WaitSettings:
+        """Return the typed values; raises SettingsError like `JobSettings.from_given`."""
+        return cls(
+            job=JobSettings.from_given(given),
+            min_workers=given.count("min-workers"),
+            output=given.choice("output", Form),
+            http_port=given.port("http-port"),
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class WorkerSettings:
-    """What `worker` was told."""
+    """What `worker` was told.
+
+    Attributes:
+        http_port: None serves nothing.
+    """
 
     ssh_port: int | None
     ssh_key: str | None
@@ -104,37 +161,51 @@ class WorkerSettings:
     ready_file: str | None
     grace_s: float
     state_dir: str | None
+    http_port: int | None = None
 
     @classmethod
     def from_given(cls, given: Given) -> WorkerSettings:
-        """Return the typed values; raises SettingsError like `RunSettings.from_given`."""
+        """Return the typed values; raises SettingsError like `JobSettings.from_given`."""
         return cls(
             ssh_port=given.port("ssh-port"),
             ssh_key=given.text("ssh-key"),
-            sshd=given.backend("sshd"),
+            sshd=given.choice("sshd", Backend),
             listen_address=given.text("listen-address"),
             worker_name=given.text("worker-name"),
             ready_file=given.text("ready-file"),
             grace_s=given.duration_s("grace"),
             state_dir=given.text("state-dir"),
+            http_port=given.port("http-port"),
         )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LocalSettings:
-    """What `local` was told."""
+    """What `local` was told.
+
+    Attributes:
+        timeout_s: limit of the wait, None for none.
+    """
 
     run: RunSettings
     workers: int
     slots: int
     sshd: Backend
+    mpi: str
+    timeout_s: float | None
+    parallel: int
+    state_dir: str | None
 
     @classmethod
     def from_given(cls, given: Given) -> LocalSettings:
-        """Return the typed values; raises SettingsError like `RunSettings.from_given`."""
+        """Return the typed values; raises SettingsError like `JobSettings.from_given`."""
         return cls(
             run=RunSettings.from_given(given),
             workers=given.count("workers") or 1,
             slots=given.count("slots") or 1,
-            sshd=given.backend("sshd"),
+            sshd=given.choice("sshd", Backend),
+            mpi=given.text("mpi") or "auto",
+            timeout_s=given.duration_s("timeout") or None,
+            parallel=given.count("parallel") or 1,
+            state_dir=given.text("state-dir"),
         )

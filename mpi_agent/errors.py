@@ -11,6 +11,7 @@ An exception means that the agent itself could not do its part; how the program 
       ReadinessError                  carries the ReadinessReport
         HostsNotReadyError       200  names or ports still missing at the deadline
         HostsRefusedError         77  every host answered, some refused our key
+        HostsUnfitError           78  every host let us in, some cannot do what the job needs
       ClientKeyError              77  the launcher's private key is missing or unreadable
       LaunchError
         SlotsExceededError        78  more processes than slots, oversubscription not asked for
@@ -44,6 +45,7 @@ __all__ = [
     "HostSourceMissingError",
     "HostsNotReadyError",
     "HostsRefusedError",
+    "HostsUnfitError",
     "HostsUnusedError",
     "LaunchError",
     "MpiAgentError",
@@ -135,6 +137,12 @@ class HostsRefusedError(ReadinessError):
     """Every host answered, and some refused the job's key."""
 
     exit_code = 77
+
+
+class HostsUnfitError(ReadinessError):
+    """Every host let us in, and some cannot do what the job needs."""
+
+    exit_code = 78
 
 
 class ClientKeyError(MpiAgentError):

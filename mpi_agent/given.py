@@ -7,14 +7,17 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from enum import Enum
+from typing import TypeVar
 
 from mpi_agent.errors import SettingsError
-from mpi_agent.settings import Backend, settings_of, variable_of
+from mpi_agent.settings import settings_of, variable_of
 
 __all__ = ["Given", "parse_duration_s"]
 
 _UNITS_S = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 _DURATION = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h|d)")
+_Choice = TypeVar("_Choice", bound=Enum)
 _TRUE, _FALSE = frozenset({"1", "true", "yes", "on"}), frozenset({"0", "false", "no", "off", ""})
 
 
@@ -41,6 +44,10 @@ class Given:
         self._rows = {row.name: row for row in settings_of(command)}
         self._flags = flags
         self._environ = environ
+
+    def knows(self, name: str) -> bool:
+        """Return whether the command has this setting at all."""
+        return name in self._rows
 
     def text(self, name: str) -> str | None:
         """Return the value as written, None when nobody gave one and there is no default."""
@@ -78,13 +85,14 @@ class Given:
             raise _bad_value(word, origin, "neither true nor false")
         return word in _TRUE
 
-    def backend(self, name: str) -> Backend:
-        """Return the ssh back end chosen."""
+    def choice(self, name: str, words: type[_Choice]) -> _Choice:
+        """Return the word chosen; settings of this kind always have a default."""
         value, origin = self._value(name)
         try:
-            return Backend((value or "auto").strip().lower())
+            return words((value or "").strip().lower())
         except ValueError as error:
-            raise _bad_value(value or "", origin, "none of auto, openssh, builtin") from error
+            allowed = ", ".join(self._rows[name].choices)
+            raise _bad_value(value or "", origin, f"none of {allowed}") from error
 
     def names(self, name: str) -> tuple[str, ...]:
         """Return the items of a repeated flag, or of a variable that separates them by commas."""

@@ -1,32 +1,28 @@
-"""Which MPI, which hosts, which ports: what a launch must know before it asks anybody."""
+"""Which MPI and which hosts: what must be known of a job before anybody is asked."""
 
 from __future__ import annotations
 
 import asyncio
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from mpi_agent.command.arguments import ProgramKind, kind_of_program, read_mpirun_line
-from mpi_agent.command.stack import MpiStack, detect_stack
-from mpi_agent.command_settings import LaunchSettings
+from mpi_agent.command.stack import detect_stack
+from mpi_agent.command_settings import JobSettings
 from mpi_agent.container import own_addresses, own_names, pod_namespace
+from mpi_agent.discover.follow import Follower
 from mpi_agent.discover.mpi_operator import job_identity
 from mpi_agent.discover.slots import DefaultSlots, OwnNames, default_slots, to_host_list
 from mpi_agent.discover.sources import SourceRequest, discover_hosts
 from mpi_agent.errors import MpirunNotFoundError, SettingsError
 from mpi_agent.job.events import EventSink, HostsDiscovered, Noted
 from mpi_agent.job.hosts import DiscoveredHosts, HostList
-from mpi_agent.ssh.installed import configured_port
+from mpi_agent.job.stacks import MpiStack
+from mpi_agent.ssh.trust import is_address
 
-__all__ = ["USUAL_PORTS", "Job", "JobFinder"]
-
-USUAL_PORTS = (2222, 22)
-"""Tried in this order where neither the user nor the image's ssh configuration names one.
-
-Source: 2222 is mpi-operator's and Trainer's, 22 Volcano's; orchestrators as of 2026-08.
-"""
+__all__ = ["Job", "JobFinder"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,14 +30,12 @@ class Job:
     """A job whose hosts are known, before any of them was asked.
 
     Attributes:
-        stack: None for a program that starts its processes itself, where no mpirun is installed.
-        ports: ssh ports to try; empty when no host needs ssh.
+        stack: None where no mpirun is installed and the program does not need one.
         keeps_host_option: the hosts come from the mpirun line's own `-H`, which stays.
     """
 
     hosts: HostList
     stack: MpiStack | None
-    ports: tuple[int, ...]
     keeps_host_option: bool
 
 
@@ -49,12 +43,13 @@ class JobFinder:
     """Finds the job of one program.
 
     Args:
+        program: empty where only the hosts are asked for.
         search_path: directories in which an MPI is looked for before PATH.
     """
 
     def __init__(
         self,
-        settings: LaunchSettings,
+        settings: JobSettings,
         program: tuple[str, ...],
         *,
         environ: Mapping[str, str],
@@ -62,10 +57,18 @@ class JobFinder:
         search_path: tuple[str, ...],
     ) -> None:
         self._settings = settings
-        self._program = program
+        self._kind = kind_of_program(program) if program else None
+        is_line = self._kind is ProgramKind.MPIRUN_LINE
+        self._line = read_mpirun_line(program) if is_line else None
         self._environ = environ
         self._emit = emit
         self._search_path = search_path
+        self._follower: Follower | None = None
+
+    @property
+    def follower(self) -> Follower | None:
+        """What tells of other hosts later on; None before `find`, and where the list is fixed."""
+        return self._follower
 
     async def find(self) -> Job:
         """Return the job; nobody is dialled.
@@ -76,53 +79,69 @@ class JobFinder:
             LaunchError: no MPI that can be used.
             SettingsError: the hosts are named in two places.
         """
-        kind = kind_of_program(self._program)
-        line = read_mpirun_line(self._program) if kind is ProgramKind.MPIRUN_LINE else None
-        called_as = line.called_as if line is not None else None
-        stack = await asyncio.to_thread(self._detect_stack, kind, called_as)
-        from_line = line.values_of("host") if line else ()
-        files = line.values_of("hostfile") if line else ()
+        stack = await asyncio.to_thread(self._detect_stack)
+        names = own_names()
+        identity = job_identity(names[0], pod_namespace())
+        discovery = await discover_hosts(self._source_request(), identity)
+        for note in discovery.hosts.notes:
+            self._emit(Noted(text=note))
+        convert = self._converter(names, numeric_order=discovery.numeric_order)
+        hosts = convert(discovery.hosts)
+        if discovery.reader is not None:
+            self._follower = Follower(
+                discovery.reader,
+                hosts,
+                to_host_list=convert,
+                notes=discovery.hosts.notes,
+                emit=self._emit,
+            )
+        self._emit(HostsDiscovered(hosts=hosts))
+        self._tell_oddities(discovery.hosts, hosts)
+        return Job(hosts=hosts, stack=stack, keeps_host_option=bool(self._hosts_on_line()))
+
+    def _converter(
+        self, names: tuple[str, ...], *, numeric_order: bool
+    ) -> Callable[[DiscoveredHosts], HostList]:
+        """Return what makes the job's hosts of a source's entries, now and at a later reading."""
+        slots = self._slots_of_hosts_without()
+
+        def convert(found: DiscoveredHosts) -> HostList:
+            own = OwnNames(host_name=names[0], names=names, addresses=_addresses_to_know(found))
+            return to_host_list(found, slots=slots, own=own, numeric_order=numeric_order)
+
+        return convert
+
+    def _slots_of_hosts_without(self) -> DefaultSlots:
+        """Return the count for hosts without one; mpirun's own `-H a` means one slot."""
+        if self._hosts_on_line():
+            return default_slots(None, {})
+        return default_slots(self._settings.slots, self._environ)
+
+    def _hosts_on_line(self) -> tuple[str, ...]:
+        return self._line.values_of("host") if self._line else ()
+
+    def _source_request(self) -> SourceRequest:
+        on_line = self._hosts_on_line()
+        files = self._line.values_of("hostfile") if self._line else ()
         if len(set(files)) > 1:
             raise SettingsError(
                 "cannot take the hosts from two hostfiles: each application names its own",
                 hint="put all hosts into one hostfile",
             )
-        if self._settings.hosts and (from_line or files):
+        if self._settings.hosts and (on_line or files):
             raise SettingsError(
                 "cannot take the hosts from two places: the mpirun line names them too",
                 hint="leave -H and --hostfile out of the mpirun line",
             )
-        request = SourceRequest(
-            hosts=",".join(from_line) if from_line else self._settings.hosts,
-            hosts_option=f"{called_as} --host" if from_line else "--hosts",
+        called_as = self._line.called_as if self._line else ""
+        return SourceRequest(
+            hosts=",".join(on_line) if on_line else self._settings.hosts,
+            hosts_option=f"{called_as} --host" if on_line else "--hosts",
             hostfile=files[0] if files else self._settings.hostfile,
             expected=self._settings.workers,
-            timeout_s=self._settings.run.timeout_s,
+            timeout_s=self._settings.timeout_s,
             role=self._environ.get("K_MPI_JOB_ROLE"),
         )
-        names = own_names()
-        discovery = await discover_hosts(request, job_identity(names[0], pod_namespace()))
-        for note in discovery.hosts.notes:
-            self._emit(Noted(text=note))
-        own = OwnNames(host_name=names[0], names=names, addresses=own_addresses())
-        hosts = to_host_list(
-            discovery.hosts,
-            slots=default_slots(None, {}) if from_line else self._default_slots(),
-            own=own,
-            numeric_order=discovery.numeric_order,
-        )
-        self._emit(HostsDiscovered(hosts=hosts))
-        self._tell_oddities(discovery.hosts, hosts)
-        ports = await asyncio.to_thread(self._choose_ports, hosts) if hosts.remote else ()
-        return Job(
-            hosts=hosts,
-            stack=stack,
-            ports=ports,
-            keeps_host_option=bool(from_line),
-        )
-
-    def _default_slots(self) -> DefaultSlots:
-        return default_slots(self._settings.slots, self._environ)
 
     def _tell_oddities(self, discovered: DiscoveredHosts, hosts: HostList) -> None:
         for host in hosts.hosts:
@@ -131,24 +150,22 @@ class JobFinder:
         if any(entry.account for entry in discovered.entries) and not self._settings.ssh_user:
             self._emit(Noted(text="accounts in the list of hosts are not used; see --ssh-user"))
 
-    def _detect_stack(self, kind: ProgramKind, called_as: str | None) -> MpiStack | None:
+    def _detect_stack(self) -> MpiStack | None:
         path = self._environ.get("PATH", "").split(":")
         own = str(Path(sys.executable).parent)
-        directories = (*self._search_path, *path, own)
         try:
             return detect_stack(
-                self._settings.run.mpi, called_as=called_as, search_path=directories
+                self._settings.mpi,
+                called_as=self._line.called_as if self._line else None,
+                search_path=(*self._search_path, *path, own),
             )
         except MpirunNotFoundError:
-            if kind is ProgramKind.OTHER_LAUNCHER and self._settings.run.mpi == "auto":
+            can_do_without = self._kind in {ProgramKind.OTHER_LAUNCHER, None}
+            if can_do_without and self._settings.mpi == "auto":
                 return None
             raise
 
-    def _choose_ports(self, hosts: HostList) -> tuple[int, ...]:
-        if self._settings.ssh_port is not None:
-            return (self._settings.ssh_port,)
-        port = configured_port(hosts.remote[0].name)
-        if port is not None:
-            self._emit(Noted(text=f"ssh port {port} is from the image's ssh configuration"))
-            return (port,)
-        return USUAL_PORTS
+
+def _addresses_to_know(found: DiscoveredHosts) -> tuple[str, ...]:
+    """Return our own addresses where a host is given by its address; else nobody needs them."""
+    return own_addresses() if any(is_address(entry.name) for entry in found.entries) else ()

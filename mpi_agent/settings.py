@@ -15,6 +15,8 @@ from enum import Enum
 __all__ = [
     "ALL_SETTINGS",
     "Backend",
+    "Form",
+    "KeyExchange",
     "Kind",
     "Setting",
     "settings_of",
@@ -35,7 +37,7 @@ class Kind(Enum):
     PORT_NUMBER = "PORT"
     DURATION = "DURATION"
     SWITCH = ""
-    BACKEND = "auto|openssh|builtin"
+    CHOICE = "WORD"
 
 
 class Backend(Enum):
@@ -46,23 +48,51 @@ class Backend(Enum):
     BUILTIN = "builtin"
 
 
+class KeyExchange(Enum):
+    """Which key exchange mpirun's ssh prefers: a cheap one, or what OpenSSH itself does."""
+
+    AUTO = "auto"
+    DEFAULT = "default"
+
+
+class Form(Enum):
+    """For whom something is written: text for people, JSON for machines."""
+
+    TEXT = "text"
+    JSON = "json"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Setting:
-    """One row of the table: flag, kind, default, help and the commands that know it."""
+    """One row of the table: flag, kind, default, help and the commands that know it.
+
+    Attributes:
+        choices: the words that a choice allows; empty for every other kind.
+    """
 
     name: str
     kind: Kind
     help: str
     commands: tuple[str, ...]
     default: str | None = None
+    choices: tuple[str, ...] = ()
 
     @property
     def flag(self) -> str:
         """The flag as it is typed."""
         return f"--{self.name}"
 
+    @property
+    def placeholder(self) -> str:
+        """What stands for the value in help and on pages; empty for a switch."""
+        return "|".join(self.choices) or self.kind.value
 
-_LAUNCH, _WORKER, _LOCAL, _READY = ("launch", "plan"), ("worker",), ("local",), ("ready",)
+
+_LAUNCH, _WAIT, _WORKER = ("launch", "plan"), ("wait",), ("worker",)
+_LOCAL, _READY = ("local",), ("ready",)
+_JOB = (*_LAUNCH, *_WAIT)
+_RUN = (*_LAUNCH, *_LOCAL)
+_ANY_WAIT = (*_JOB, *_LOCAL)
 
 
 def _row(
@@ -71,49 +101,69 @@ def _row(
     return Setting(name=name, kind=kind, help=text, commands=commands, default=default)
 
 
+def _choice(
+    name: str, words: type[Enum], commands: tuple[str, ...], text: str, default: Enum
+) -> Setting:
+    return Setting(
+        name=name,
+        kind=Kind.CHOICE,
+        help=text,
+        commands=commands,
+        default=default.value,
+        choices=tuple(word.value for word in words),
+    )
+
+
 _REPEATED = "may be repeated, and the variable separates by commas"
 
 ALL_SETTINGS: tuple[Setting, ...] = (
-    _row("hosts", Kind.TEXT, _LAUNCH, "Hosts of the job, as NAME[:SLOTS],..."),
-    _row("hostfile", Kind.TEXT, _LAUNCH, "File that lists the job's hosts (any MPI's form)."),
-    _row("workers", Kind.COUNT, _LAUNCH, "How many hosts a discover script must list."),
+    _row("hosts", Kind.TEXT, _JOB, "Hosts of the job, as NAME[:SLOTS],..."),
+    _row("hostfile", Kind.TEXT, _JOB, "File that lists the job's hosts (any MPI's form)."),
+    _row("workers", Kind.COUNT, _JOB, "How many hosts a discover script must list."),
     _row("workers", Kind.COUNT, _LOCAL, "Workers to start on this machine.", "2"),
-    _row("slots", Kind.COUNT, _LAUNCH, "Slots of a host whose source gives no count."),
+    _row("min-workers", Kind.COUNT, _WAIT, "How many ready hosts are enough; default: all."),
+    _row("slots", Kind.COUNT, _JOB, "Slots of a host whose source gives no count."),
     _row("slots", Kind.COUNT, _LOCAL, "Slots of each worker.", "1"),
-    _row("np", Kind.COUNT, (*_LAUNCH, *_LOCAL), "Processes; default: the sum of slots."),
-    _row("timeout", Kind.DURATION, (*_LAUNCH, *_LOCAL), "Limit of the wait; 0 means none.", "10m"),
-    _row("parallel", Kind.COUNT, (*_LAUNCH, *_LOCAL), "Probes in flight at a time.", "128"),
-    _row(
-        "grace", Kind.DURATION, (*_LAUNCH, *_LOCAL, *_WORKER), "Time between TERM and KILL.", "25s"
-    ),
+    _row("np", Kind.COUNT, _RUN, "Processes; default: the sum of slots."),
+    _row("timeout", Kind.DURATION, _ANY_WAIT, "Limit of the wait; 0 means none.", "10m"),
+    _row("parallel", Kind.COUNT, _ANY_WAIT, "Probes in flight at a time.", "128"),
+    _row("grace", Kind.DURATION, (*_RUN, *_WORKER), "Time between TERM and KILL.", "25s"),
     _row(
         "mpi",
         Kind.TEXT,
-        (*_LAUNCH, *_LOCAL),
+        _ANY_WAIT,
         "Which MPI: auto, a name such as openmpi5, a prefix or an mpirun.",
         "auto",
     ),
-    _row("env", Kind.LIST, (*_LAUNCH, *_LOCAL), f"Variable for the ranks; {_REPEATED}."),
-    _row("no-env", Kind.LIST, (*_LAUNCH, *_LOCAL), f"Variable kept from the ranks; {_REPEATED}."),
+    _row("env", Kind.LIST, _RUN, f"Variable for the ranks; {_REPEATED}."),
+    _row("no-env", Kind.LIST, _RUN, f"Variable kept from the ranks; {_REPEATED}."),
     _row(
         "allow-idle-hosts",
         Kind.SWITCH,
-        (*_LAUNCH, *_LOCAL),
+        _RUN,
         "Run even if some hosts of the job get no process.",
     ),
-    _row("strict", Kind.SWITCH, (*_LAUNCH, *_LOCAL), "Idle slots are an error, not a note."),
-    _row("ssh", Kind.BACKEND, (*_LAUNCH, *_LOCAL), "Which ssh client mpirun uses.", "auto"),
-    _row("ssh-port", Kind.PORT_NUMBER, _LAUNCH, "Port of the workers' ssh servers."),
+    _row("strict", Kind.SWITCH, _RUN, "Idle slots are an error, not a note."),
+    _row("exec", Kind.SWITCH, _LAUNCH, "Become mpirun after the wait, without supervision."),
+    _choice("ssh", Backend, _RUN, "Which ssh client mpirun uses.", Backend.AUTO),
+    _choice(
+        "ssh-kex",
+        KeyExchange,
+        _RUN,
+        "Which key exchange that client prefers: a cheap one, or its own default.",
+        KeyExchange.AUTO,
+    ),
+    _row("ssh-port", Kind.PORT_NUMBER, _JOB, "Port of the workers' ssh servers."),
     _row("ssh-port", Kind.PORT_NUMBER, _WORKER, "Port to listen on; default 2222."),
-    _row("ssh-key", Kind.TEXT, (*_LAUNCH, *_WORKER), "The job's private key."),
-    _row("ssh-user", Kind.TEXT, _LAUNCH, "Account on the workers; default: this one's name."),
+    _row("ssh-key", Kind.TEXT, (*_JOB, *_WORKER), "The job's private key."),
+    _row("ssh-user", Kind.TEXT, _JOB, "Account on the workers; default: this one's name."),
     _row(
         "insecure-host-keys",
         Kind.SWITCH,
-        _LAUNCH,
+        _JOB,
         "Do not check host keys: for workers that do not run the agent.",
     ),
-    _row("sshd", Kind.BACKEND, (*_WORKER, *_LOCAL), "Which ssh server a worker runs.", "auto"),
+    _choice("sshd", Backend, (*_WORKER, *_LOCAL), "Which ssh server a worker runs.", Backend.AUTO),
     _row("listen-address", Kind.TEXT, _WORKER, "Address to listen on; default: all."),
     _row("worker-name", Kind.TEXT, _WORKER, "This worker's name; default: the host name."),
     _row(
@@ -122,11 +172,21 @@ ALL_SETTINGS: tuple[Setting, ...] = (
         (*_WORKER, *_READY),
         "File that exists while the worker is ready; default: `ready` in the state directory.",
     ),
+    _row(
+        "http-port",
+        Kind.PORT_NUMBER,
+        (*_JOB, *_WORKER),
+        "Port that serves health, status and metrics; default: none.",
+    ),
+    _choice("output", Form, _WAIT, "What is printed on stdout; JSON tells every host.", Form.TEXT),
+    _choice(
+        "log-format", Form, (*_ANY_WAIT, *_WORKER), "How the log on stderr is written.", Form.TEXT
+    ),
     _row("state-dir", Kind.TEXT, _LOCAL, "Directory for the job's temporary files.", "/tmp"),
     _row(
         "state-dir",
         Kind.TEXT,
-        (*_LAUNCH, *_WORKER, *_READY),
+        (*_JOB, *_WORKER, *_READY),
         "Private directory; default: the first writable of /run/mpi-agent, "
         "/tmp/mpi-agent-<uid>, /dev/shm/mpi-agent-<uid>.",
     ),

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from mpi_agent.command.plan import LaunchRequest, SshAccess
-from mpi_agent.command.stack import Implementation, MpiStack
 from mpi_agent.environment import RankEnvironment, rank_environment
 from mpi_agent.job.endings import ProcessExit
 from mpi_agent.job.hosts import Host, HostList, Role
 from mpi_agent.job.readiness import Obstacle, ProbeResult, Stage
+from mpi_agent.job.stacks import Implementation, MpiStack
 
 OPEN_MPI_4_STACK = MpiStack(
     implementation=Implementation.OPEN_MPI, version=(4, 1, 4), mpirun="/usr/bin/mpirun"
@@ -64,15 +64,22 @@ def a_launch_request(
     )
 
 
-_STAGE_OF = {
-    None: Stage.AUTHENTICATED,
-    Obstacle.NAME_MISSING: Stage.UNKNOWN,
-    Obstacle.NAME_SERVER: Stage.UNKNOWN,
-    Obstacle.BANNER_MISSING: Stage.REACHABLE,
+_STAGE_OF: dict[Obstacle | None, Stage] = {
+    None: Stage.EQUIPPED,
+    **dict.fromkeys((o for o in Obstacle if o.name.startswith("NAME_")), Stage.UNKNOWN),
     Obstacle.NOT_SSH: Stage.REACHABLE,
+    Obstacle.BANNER_LATE: Stage.REACHABLE,
+    Obstacle.CLOSED_EARLY: Stage.REACHABLE,
+    Obstacle.TURNED_AWAY: Stage.REACHABLE,
     Obstacle.HOST_KEY_UNKNOWN: Stage.ANSWERING,
     Obstacle.KEY_REFUSED: Stage.ANSWERING,
     Obstacle.LOGIN_BROKEN: Stage.ANSWERING,
+    Obstacle.SHELL_SILENT: Stage.AUTHENTICATED,
+    Obstacle.SHELL_BROKEN: Stage.AUTHENTICATED,
+    Obstacle.DAEMON_MISSING: Stage.AUTHENTICATED,
+    Obstacle.DAEMON_DIFFERS: Stage.AUTHENTICATED,
+    Obstacle.PROGRAM_DIFFERS: Stage.AUTHENTICATED,
+    Obstacle.LAUNCHER_UNREACHABLE: Stage.AUTHENTICATED,
 }
 """Where a host stands when it meets an obstacle; RESOLVED for the rest."""
 
@@ -80,9 +87,10 @@ _STAGE_OF = {
 def a_probe_result(
     host: str = "pi-worker-0",
     *,
-    obstacle: Obstacle | None = Obstacle.NAME_MISSING,
+    obstacle: Obstacle | None = Obstacle.NAME_UNKNOWN,
     stage: Stage | None = None,
     at_s: float = 0.0,
+    rest_s: float = 0.0,
 ) -> ProbeResult:
     """Return one answer; passed exactly when there is no obstacle."""
     reached = _STAGE_OF.get(obstacle, Stage.RESOLVED)
@@ -93,6 +101,8 @@ def a_probe_result(
         detail="" if obstacle is None else obstacle.value,
         at_s=at_s,
         duration_s=0.01,
+        rest_s=rest_s,
+        address=f"address of {host}" if obstacle is None else None,
         port=2222 if obstacle is None else None,
         banner="SSH-2.0-OpenSSH_9.2p1 mpi-agent" if obstacle is None else "",
     )

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+import selectors
+from collections.abc import Callable, Coroutine
+from typing import Any, TypeVar
 
 from mpi_agent.job.events import Event
 from mpi_agent.job.readiness import Obstacle, ProbeResult
 from tests.builders import a_probe_result
+
+_T = TypeVar("_T")
 
 
 class EventRecorder:
@@ -21,27 +25,57 @@ class EventRecorder:
         self.events.append(event)
 
 
-class FakeClock:
-    """A clock that advances by a fixed step whenever it is read."""
+class VirtualTimeLoop(asyncio.SelectorEventLoop):
+    """An event loop in which every sleep is over at once and the clock says it took its time."""
 
-    def __init__(self, step_s: float = 0.001) -> None:
+    def __init__(self) -> None:
+        super().__init__(_NeverWaits(self))
         self._now_s = 0.0
-        self._step_s = step_s
 
-    def __call__(self) -> float:
-        """Return the time and move on."""
-        self._now_s += self._step_s
+    def time(self) -> float:
+        """Return the virtual time, in seconds."""
         return self._now_s
+
+    def skip(self, seconds: float) -> None:
+        """Move the clock on."""
+        self._now_s += seconds
+
+
+class _NeverWaits(selectors.DefaultSelector):
+    def __init__(self, loop: VirtualTimeLoop) -> None:
+        super().__init__()
+        self._loop = loop
+
+    def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
+        self._loop.skip(timeout or 0.0)
+        return super().select(0)
+
+
+def run_in_virtual_time(work: Callable[[VirtualTimeLoop], Coroutine[Any, Any, _T]]) -> _T:
+    """Return what the work returns; it is told the loop whose `time` is its clock."""
+    with asyncio.Runner(loop_factory=VirtualTimeLoop) as runner:
+        loop = runner.get_loop()
+        assert isinstance(loop, VirtualTimeLoop)
+        return runner.run(work(loop))
 
 
 class ScriptedProbe:
-    """Answers for each host from a script; the last answer is repeated for ever."""
+    """Answers for each host from a script; the last answer is repeated for ever.
+
+    Args:
+        takes_s: how long each answer takes.
+    """
 
     def __init__(
-        self, script: dict[str, tuple[Obstacle | None, ...]], now_s: Callable[[], float]
+        self,
+        script: dict[str, tuple[Obstacle | None, ...]],
+        now_s: Callable[[], float],
+        *,
+        takes_s: float = 0.01,
     ) -> None:
         self._script = script
         self._now_s = now_s
+        self._takes_s = takes_s
         self.asked: list[str] = []
         self.in_flight = 0
         self.most_in_flight = 0
@@ -50,8 +84,10 @@ class ScriptedProbe:
         """Return the next answer of the script."""
         self.in_flight += 1
         self.most_in_flight = max(self.most_in_flight, self.in_flight)
-        await asyncio.sleep(0)
-        self.in_flight -= 1
+        try:
+            await asyncio.sleep(self._takes_s)
+        finally:
+            self.in_flight -= 1
         answers = self._script[host]
         answer = answers[min(self.asked.count(host), len(answers) - 1)]
         self.asked.append(host)

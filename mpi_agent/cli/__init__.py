@@ -15,6 +15,7 @@ _COMMANDS = {
     "launch": "Wait for the workers, run the program on them, say how it ended.",
     "worker": "Serve ssh for the launcher and say when it is ready.",
     "local": "Run workers and launcher on this machine, without a cluster.",
+    "wait": "Wait for the workers as launch does, and run nothing.",
     "plan": "Print what launch would run, and why.",
     "ready": "Exit 0 when the worker in this container is ready (exec probe).",
     "ssh": "",

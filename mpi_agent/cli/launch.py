@@ -9,13 +9,13 @@ import sys
 import click
 
 from mpi_agent.children import Children
+from mpi_agent.cli.call import Call
 from mpi_agent.cli.options import settings_options
 from mpi_agent.command.arguments import is_question
+from mpi_agent.command.plan import LaunchPlan
 from mpi_agent.command.stack import detect_stack
 from mpi_agent.command_settings import LaunchSettings
-from mpi_agent.given import Given
 from mpi_agent.launcher import Launcher
-from mpi_agent.observe.log import Log
 from mpi_agent.run.executable import become
 from mpi_agent.run.signals import SignalInbox
 
@@ -25,7 +25,7 @@ __all__ = ["command"]
 @click.command("launch", epilog="Example: mpi-agent launch --timeout 5m -- mpirun ./train")
 @settings_options("launch")
 @click.argument("program", nargs=-1, type=click.UNPROCESSED)
-def command(given: Given, program: tuple[str, ...]) -> None:
+def command(call: Call, program: tuple[str, ...]) -> None:
     """Wait for the workers, run PROGRAM on them, say how it ended.
 
     PROGRAM is a bare program, which gets a whole mpirun command, or an mpirun line, whose gaps
@@ -33,12 +33,21 @@ def command(given: Given, program: tuple[str, ...]) -> None:
     """
     if is_question(program):
         stack = detect_stack("auto", called_as=program[0], search_path=os.get_exec_path())
-        become(stack.mpirun, ("mpirun", *program[1:]))
-    log = Log()
-    launcher = Launcher(LaunchSettings.from_given(given), program, environ=os.environ, emit=log)
+        become(stack.mpirun, ("mpirun", *program[1:]), os.environ)
+    settings = LaunchSettings.from_given(call.given)
+    with call.listening(settings.http_port) as emit:
+        launcher = Launcher(settings, program, environ=os.environ, emit=emit)
+        if not settings.becomes_mpirun:
+            sys.exit(asyncio.run(_launch(launcher)))
+        plan = asyncio.run(_prepare(launcher))
+    become(plan.executable, plan.argv, plan.environment(os.environ))
 
-    async def run() -> int:
-        with SignalInbox() as inbox, Children() as children:
-            return await launcher.launch(children, inbox)
 
-    sys.exit(asyncio.run(run()))
+async def _launch(launcher: Launcher) -> int:
+    with SignalInbox() as inbox, Children() as children:
+        return await launcher.launch(children, inbox)
+
+
+async def _prepare(launcher: Launcher) -> LaunchPlan:
+    with SignalInbox() as inbox:
+        return await launcher.prepare(inbox)

@@ -9,11 +9,10 @@ import sys
 import click
 
 from mpi_agent.children import Children
+from mpi_agent.cli.call import Call
 from mpi_agent.cli.options import settings_options
 from mpi_agent.command_settings import LocalSettings
-from mpi_agent.given import Given
 from mpi_agent.local.cluster import LocalCluster
-from mpi_agent.observe.log import Log
 from mpi_agent.run.signals import SignalInbox
 
 __all__ = ["command"]
@@ -22,12 +21,13 @@ __all__ = ["command"]
 @click.command("local", epilog="Example: mpi-agent local --workers 2 --slots 2 -- python pi.py")
 @settings_options("local")
 @click.argument("program", nargs=-1, type=click.UNPROCESSED)
-def command(given: Given, program: tuple[str, ...]) -> None:
+def command(call: Call, program: tuple[str, ...]) -> None:
     """Start workers on this machine, run PROGRAM on them over real ssh, clean up.
 
     Needs no root and no sshd: where OpenSSH is missing, the built-in server and client stand in.
     """
-    cluster = LocalCluster(LocalSettings.from_given(given), program, environ=os.environ, emit=Log())
+    settings = LocalSettings.from_given(call.given)
+    cluster = LocalCluster(settings, program, environ=os.environ, emit=call.log)
 
     async def run() -> int:
         with SignalInbox() as inbox, Children() as children:

@@ -10,18 +10,17 @@ from typing import Any
 
 import click
 
-from mpi_agent.errors import MpiAgentError
+from mpi_agent.cli.call import Call
 from mpi_agent.given import Given
 from mpi_agent.settings import Kind, Setting, settings_of, unknown_variables, variable_of
 
-__all__ = ["report_error", "settings_options"]
+__all__ = ["settings_options"]
 
 _Command = Callable[..., None]
-_READER_GONE = 141
 
 
 def settings_options(command: str) -> Callable[[_Command], _Command]:
-    """Return a decorator that gives a click command its options and one argument, `given`.
+    """Return a decorator that gives a click command its options and one argument, `call`.
 
     What the command raises is told in one sentence with a hint, and becomes the exit code.
     """
@@ -31,12 +30,13 @@ def settings_options(command: str) -> Callable[[_Command], _Command]:
         @functools.wraps(function)
         def run(**values: Any) -> None:
             flags = {row.name: _flag_text(values.pop(_parameter(row))) for row in rows}
+            call = Call(Given(command, flags, os.environ))
             try:
                 for sentence in unknown_variables(os.environ):
-                    click.echo(f"mpi-agent: note: {sentence}", err=True)
-                function(given=Given(command, flags, os.environ), **values)
+                    call.note(sentence)
+                function(call=call, **values)
             except Exception as error:
-                sys.exit(report_error(error))
+                sys.exit(call.fail(error))
 
         decorated: _Command = run
         for row in reversed(rows):
@@ -44,28 +44,6 @@ def settings_options(command: str) -> Callable[[_Command], _Command]:
         return decorated
 
     return decorate
-
-
-def report_error(error: Exception) -> int:
-    """Tell an error on stderr in at most a few lines; return the exit code."""
-    if isinstance(error, BrokenPipeError):
-        # whoever read our output is gone; nothing may be flushed to it at the end
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return _READER_GONE
-    if not isinstance(error, MpiAgentError):
-        if os.environ.get("MPI_AGENT_TRACEBACK"):
-            raise error
-        click.echo(
-            f"mpi-agent: internal error: {type(error).__name__}: {error}\n"
-            "hint: this is a bug of mpi-agent; MPI_AGENT_TRACEBACK=1 shows where",
-            err=True,
-        )
-        return 70
-    click.echo(f"mpi-agent: {error.summary}", err=True)
-    for line in error.evidence:
-        click.echo(f"    {line}", err=True)
-    click.echo(f"hint: {error.hint}", err=True)
-    return error.exit_code
 
 
 def _parameter(row: Setting) -> str:
@@ -80,7 +58,7 @@ def _option(row: Setting) -> Callable[[_Command], _Command]:
     return click.option(
         row.flag,
         _parameter(row),
-        metavar=row.kind.value,
+        metavar=row.placeholder,
         multiple=row.kind is Kind.LIST,
         default=None,
         help=text,

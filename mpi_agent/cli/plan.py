@@ -8,12 +8,11 @@ import shlex
 
 import click
 
+from mpi_agent.cli.call import Call
 from mpi_agent.cli.options import settings_options
 from mpi_agent.command.plan import LaunchPlan
 from mpi_agent.command_settings import LaunchSettings
-from mpi_agent.given import Given
 from mpi_agent.launcher import Launcher
-from mpi_agent.observe.log import Log
 
 __all__ = ["command"]
 
@@ -21,9 +20,10 @@ __all__ = ["command"]
 @click.command("plan", epilog="Example: mpi-agent plan --hosts a:2,b:2 -- ./train")
 @settings_options("plan")
 @click.argument("program", nargs=-1, type=click.UNPROCESSED)
-def command(given: Given, program: tuple[str, ...]) -> None:
+def command(call: Call, program: tuple[str, ...]) -> None:
     """Print the hostfile, the command and the variables for PROGRAM; nobody is dialled."""
-    launcher = Launcher(LaunchSettings.from_given(given), program, environ=os.environ, emit=Log())
+    settings = LaunchSettings.from_given(call.given)
+    launcher = Launcher(settings, program, environ=os.environ, emit=call.log)
     click.echo(_render(asyncio.run(launcher.plan())))
 
 

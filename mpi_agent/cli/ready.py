@@ -8,6 +8,7 @@ from pathlib import Path
 
 import click
 
+from mpi_agent.cli.call import Call
 from mpi_agent.cli.options import settings_options
 from mpi_agent.given import Given
 from mpi_agent.state import state_directory_candidates
@@ -18,9 +19,9 @@ __all__ = ["command"]
 
 @click.command("ready", epilog="Example: mpi-agent ready && echo yes")
 @settings_options("ready")
-def command(given: Given) -> None:
+def command(call: Call) -> None:
     """Exit 0 when the worker in this container is ready, 1 with the reason when it is not."""
-    refusal = probe_readiness(_ready_file(given))
+    refusal = probe_readiness(_ready_file(call.given))
     if refusal is not None:
         click.echo(f"mpi-agent: not ready: {refusal}", err=True)
         sys.exit(1)

@@ -8,7 +8,8 @@ import sys
 
 import click
 
-from mpi_agent.cli.options import report_error
+from mpi_agent.cli.call import report_error
+from mpi_agent.observe.log import Log
 from mpi_agent.ssh.client import read_client_arguments, run_client
 
 __all__ = ["command"]
@@ -26,7 +27,7 @@ def command(arguments: tuple[str, ...]) -> None:
     try:
         code = asyncio.run(run_client(read_client_arguments(arguments)))
     except Exception as error:
-        report_error(error)
+        report_error(error, Log())
         code = 255
     sys.stdout.flush()
     os._exit(code)  # a thread may still be reading an input that never ends

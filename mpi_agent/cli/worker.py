@@ -8,10 +8,10 @@ import sys
 
 import click
 
+from mpi_agent.cli.call import Call
 from mpi_agent.cli.options import settings_options
 from mpi_agent.command_settings import WorkerSettings
-from mpi_agent.given import Given
-from mpi_agent.observe.log import Log
+from mpi_agent.job.events import EventSink
 from mpi_agent.worker.worker import Worker
 
 __all__ = ["command"]
@@ -20,16 +20,17 @@ __all__ = ["command"]
 @click.command("worker", epilog="Example: mpi-agent worker --ssh-port 2222")
 @settings_options("worker")
 @click.argument("sshd_arguments", nargs=-1, type=click.UNPROCESSED)
-def command(given: Given, sshd_arguments: tuple[str, ...]) -> None:
+def command(call: Call, sshd_arguments: tuple[str, ...]) -> None:
     """Serve ssh for the launcher and say when it is ready.
 
     SSHD_ARGUMENTS, behind `--`, are what a manifest gives to sshd; only the port is taken from
     them.
     """
-    log = Log()
-    settings = WorkerSettings.from_given(given)
+    settings = WorkerSettings.from_given(call.given)
 
-    async def run() -> int:
-        return await Worker(settings, sshd_arguments, environ=os.environ, emit=log).run()
+    async def run(emit: EventSink) -> int:
+        return await Worker(settings, sshd_arguments, environ=os.environ, emit=emit).run()
 
-    sys.exit(asyncio.run(run()))
+    with call.listening(settings.http_port) as emit:
+        code = asyncio.run(run(emit))
+    sys.exit(code)

@@ -16,7 +16,6 @@ from mpi_agent.command.dialects import Dialect, dialect_of
 from mpi_agent.command.placement import Placement, place, placement_request
 from mpi_agent.command.plan import Choice, LaunchPlan, LaunchRequest
 from mpi_agent.command.respell import keep_spelling_or_correct
-from mpi_agent.command.stack import MpiStack
 from mpi_agent.command.variables import (
     is_set,
     program_variables,
@@ -25,6 +24,7 @@ from mpi_agent.command.variables import (
 )
 from mpi_agent.errors import SettingsError
 from mpi_agent.job.hosts import HostList
+from mpi_agent.job.stacks import MpiStack
 
 __all__ = ["build_plan", "render_hostfile"]
 
@@ -39,7 +39,7 @@ def build_plan(request: LaunchRequest, hosts: HostList, stack: MpiStack | None) 
 
     Raises:
         SlotsExceededError, HostsUnusedError: the numbers do not fit, see `command.placement`.
-        SettingsError: the line cannot be run.
+        SettingsError: the line cannot be run, or a host cannot be given as it is.
         StackUnsupportedError: the installed MPI has no dialect.
     """
     kind = kind_of_program(request.program)
@@ -50,6 +50,8 @@ def build_plan(request: LaunchRequest, hosts: HostList, stack: MpiStack | None) 
             hint="put the program behind mpirun's options",
         )
     dialect = dialect_of(stack) if stack is not None else None
+    if dialect is not None and not dialect.takes_ipv6_addresses:
+        _refuse_ipv6_addresses(hosts, dialect)
     wanted = placement_request(
         line,
         request.environ,
@@ -64,6 +66,16 @@ def build_plan(request: LaunchRequest, hosts: HostList, stack: MpiStack | None) 
         return _plan_other_launcher(request, hosts, placement, dialect)
     builder = _MpirunBuilder(request, hosts, stack, dialect, line, placement)
     return builder.build()
+
+
+def _refuse_ipv6_addresses(hosts: HostList, dialect: Dialect) -> None:
+    for host in hosts.remote:
+        if ":" in host.name:
+            raise SettingsError(
+                f'cannot launch on "{host.name}": mpirun of {dialect.name} hangs on a host that is '
+                "given by its IPv6 address",
+                hint="give the host by its name",
+            )
 
 
 def render_hostfile(hosts: HostList) -> str:
@@ -115,7 +127,17 @@ class _MpirunBuilder:
             choices=tuple(self._choices),
             notes=tuple(self._notes),
             secret_names=frozenset(name for name, _ in request.environment.extra),
+            daemon=self._daemon(),
         )
+
+    def _daemon(self) -> str | None:
+        """Return what mpirun will start on each host, as its own prefix mode finds it."""
+        dialect = self._dialect
+        if any(self._has(name) or self._is_set(name) for name in dialect.daemon_parameters):
+            return None
+        if self._line is not None and self._line.has("prefix"):
+            return f"{self._line.values_of('prefix')[0]}/bin/{dialect.daemon}"
+        return _default_daemon(dialect, self._stack)
 
     def _user_tokens(self) -> tuple[str, ...]:
         """Return the user's own words, corrected only where they would be refused or miss us."""
@@ -212,6 +234,12 @@ class _MpirunBuilder:
 
     def _is_set(self, name: str) -> bool:
         return is_set(name, self._line, self._request.environ, self._dialect)
+
+
+def _default_daemon(dialect: Dialect, stack: MpiStack) -> str:
+    if dialect.finds_its_daemon or stack.prefix != _DAEMON_PREFIX_ON_EVERY_PATH:
+        return f"{stack.prefix}/bin/{dialect.daemon}"
+    return dialect.daemon
 
 
 def _plan_other_launcher(

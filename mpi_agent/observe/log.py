@@ -1,68 +1,42 @@
-"""The log: one line on stderr for each event that people need, past tense, key=value."""
+"""The log on stderr: one line for each event, as text for people or as JSON for machines."""
 
 from __future__ import annotations
 
-import shlex
+import re
 import sys
-from typing import TextIO
+import time
+from collections.abc import Callable
+from datetime import UTC, datetime
+from typing import Protocol, TextIO
 
-from mpi_agent.job.events import (
-    Event,
-    HostAdvanced,
-    HostsDiscovered,
-    HostsReady,
-    Noted,
-    ProgramEnded,
-    ProgramStarted,
-    SignalReceived,
-    WaitProgressed,
-    WorkerDraining,
-    WorkerReady,
-)
-from mpi_agent.job.hosts import fold_names
+from mpi_agent.job.endings import Verdict
+from mpi_agent.job.events import Event, HostAdvanced, HostsChanged, ProbeEnded, ProgramEnded
+from mpi_agent.observe.json_text import JsonObject, render_json
+from mpi_agent.observe.json_values import event_values
+from mpi_agent.observe.tally import stage_name
+from mpi_agent.observe.text import printable, render_event
+from mpi_agent.settings import Form
 
-__all__ = ["Log", "render_event"]
+__all__ = ["EventLog", "JsonLog", "Log", "event_name", "make_log", "render_event"]
 
 
-def render_event(event: Event) -> str | None:
-    """Return the line for an event, None for one that stays silent."""
-    match event:
-        case Noted(text=text):
-            return f"note: {text}"
-        case HostsDiscovered(hosts=hosts):
-            return (
-                f"discovered hosts={len(hosts.hosts)} slots={hosts.total_slots}"
-                f' source="{hosts.source}" names={fold_names(hosts.names)}'
-            )
-        case WaitProgressed(line=line):
-            return line
-        case HostsReady(report=report):
-            ports = sorted({host.port for host in report.hosts if host.port is not None})
-            known = ",".join(str(port) for port in ports) or "none"
-            return (
-                f"hosts became ready count={len(report.hosts)} waited_s={report.elapsed_s:.2f}"
-                f" ssh_port={known}"
-            )
-        case ProgramStarted():
-            return (
-                f"started np={event.np} hosts={event.host_count} pid={event.pid}"
-                f" argv: {shlex.join(event.argv)}"
-            )
-        case SignalReceived(name=name, action=action):
-            return f"received {name}: {action}"
-        case ProgramEnded(ending=ending):
-            return f"{ending.summary} (verdict={ending.verdict.name} code={ending.exit_code})"
-        case WorkerReady(server=server, port=port, user=user):
-            return f"became ready server={server} port={port} user={user}"
-        case WorkerDraining(signal_name=name):
-            return f"received {name}: not ready any more, ending ssh sessions"
-        case HostAdvanced():
-            return None
-    return None
+class EventLog(Protocol):
+    """A log of events, which also tells why the agent gave up."""
+
+    def __call__(self, event: Event) -> None:
+        """Write an event, unless it stays silent in this form; an `EventSink`."""
+
+    def error(self, summary: str, *, hint: str, evidence: tuple[str, ...], exit_code: int) -> None:
+        """Write what ends the agent; the values are those of an `MpiAgentError`."""
+
+
+def make_log(form: Form, stream: TextIO) -> EventLog:
+    """Return the log in the form that was asked for."""
+    return JsonLog(stream) if form is Form.JSON else Log(stream)
 
 
 class Log:
-    """Writes events as lines; an `EventSink`."""
+    """Writes events as lines for people."""
 
     def __init__(self, stream: TextIO | None = None) -> None:
         self._stream = stream if stream is not None else sys.stderr
@@ -71,4 +45,56 @@ class Log:
         """Write the event's line, if it has one."""
         line = render_event(event)
         if line is not None:
-            print(f"mpi-agent: {line}", file=self._stream, flush=True)
+            self._print(f"mpi-agent: {line}")
+
+    def error(self, summary: str, *, hint: str, evidence: tuple[str, ...], exit_code: int) -> None:  # noqa: ARG002
+        """Write the summary, what was seen, and the hint, a line each."""
+        self._print(f"mpi-agent: {summary}", *(f"    {line}" for line in evidence))
+        self._print(f"hint: {hint}")
+
+    def _print(self, *lines: str) -> None:
+        text = "".join(f"{printable(line)}\n" for line in lines)
+        print(text, end="", file=self._stream, flush=True)
+
+
+class JsonLog:
+    """Writes events as JSON lines.
+
+    Args:
+        now_s: the wall clock, seconds since 1970.
+    """
+
+    def __init__(self, stream: TextIO, *, now_s: Callable[[], float] = time.time) -> None:
+        self._stream = stream
+        self._now_s = now_s
+
+    def __call__(self, event: Event) -> None:
+        """Write the event; a single probe is not told, there are too many."""
+        if not isinstance(event, ProbeEnded):
+            self._print(event_name(event), _level(event), _message(event), event_values(event))
+
+    def error(self, summary: str, *, hint: str, evidence: tuple[str, ...], exit_code: int) -> None:
+        """Write the failure as the event `failed`."""
+        values: JsonObject = {"hint": hint, "evidence": evidence, "exit_code": exit_code}
+        self._print("failed", "error", summary, values)
+
+    def _print(self, name: str, level: str, message: str, values: JsonObject) -> None:
+        at = datetime.fromtimestamp(self._now_s(), UTC).isoformat(timespec="milliseconds")
+        first = {"at": at.replace("+00:00", "Z"), "event": name, "level": level, "message": message}
+        print(render_json({**first, **values}), file=self._stream, flush=True)
+
+
+def event_name(event: Event) -> str:
+    """Return the public name of an event's kind: `hosts_ready` for `HostsReady`."""
+    return re.sub(r"(?<!^)(?=[A-Z])", "_", type(event).__name__).lower()
+
+
+def _level(event: Event) -> str:
+    failed = isinstance(event, ProgramEnded) and event.ending.verdict is not Verdict.SUCCEEDED
+    return "warning" if failed or isinstance(event, HostsChanged) else "info"
+
+
+def _message(event: Event) -> str:
+    if isinstance(event, HostAdvanced):
+        return f"host advanced name={event.host.host} stage={stage_name(event.host)}"
+    return render_event(event) or ""

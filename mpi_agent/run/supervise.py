@@ -9,9 +9,9 @@ from dataclasses import dataclass
 
 from mpi_agent.children import Child, Children
 from mpi_agent.command.plan import LaunchPlan
-from mpi_agent.errors import MpirunNotFoundError, MpirunNotRunnableError
 from mpi_agent.job.endings import ProcessExit
 from mpi_agent.job.events import EventSink, ProgramStarted, SignalReceived
+from mpi_agent.run.executable import start_error
 from mpi_agent.run.signals import STOP_SIGNALS, SignalInbox
 
 __all__ = ["Supervised", "supervise"]
@@ -63,16 +63,8 @@ async def supervise(
 def _start(plan: LaunchPlan, environ: Mapping[str, str], children: Children) -> Child:
     try:
         return children.start(plan.argv, executable=plan.executable, env=plan.environment(environ))
-    except (FileNotFoundError, NotADirectoryError) as error:
-        raise MpirunNotFoundError(
-            f'cannot run "{plan.executable}": there is no such program',
-            hint="check the command behind `--`",
-        ) from error
     except OSError as error:
-        raise MpirunNotRunnableError(
-            f'cannot run "{plan.executable}": {error.strerror}',
-            hint="check that it is an executable file for this kind of machine",
-        ) from error
+        raise start_error(plan.executable, error) from error
 
 
 async def _pass_signals_on(

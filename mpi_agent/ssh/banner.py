@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import socket
 
-__all__ = ["NotSshError", "find_banner", "read_banner"]
+__all__ = ["NotSshError", "find_banner", "read_banner", "words_of_refusal"]
 
 _LONGEST_PREAMBLE_BYTES = 8192
+_REFUSALS = (b"Exceeded MaxStartups", b"Not allowed at this time")
 
 
 class NotSshError(ValueError):
@@ -30,6 +31,16 @@ def find_banner(received: bytes) -> str | None:
     if len(received) > _LONGEST_PREAMBLE_BYTES:
         raise NotSshError(_quote(lines[0] if lines else rest))
     return None
+
+
+def words_of_refusal(received: bytes) -> str | None:
+    """Return what sshd says in place of a banner when it turns a connection away, None otherwise.
+
+    Source: OpenSSH 9.2, sshd.c, "Exceeded MaxStartups"; since 9.8 "Not allowed at this time" for
+    an address with PerSourcePenalties.
+    """
+    words = next((words for words in _REFUSALS if received.startswith(words)), None)
+    return words.decode() if words else None
 
 
 def read_banner(address: str, port: int, *, timeout_s: float) -> str:

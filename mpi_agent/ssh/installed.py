@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 import subprocess
 import sys
+from dataclasses import dataclass
 from pathlib import Path
 
 from mpi_agent.container import Account
@@ -12,10 +13,23 @@ from mpi_agent.errors import SettingsError
 from mpi_agent.settings import Backend
 from mpi_agent.state import StateDirectory
 
-__all__ = ["builtin_client_command", "choose_client", "configured_port"]
+__all__ = ["ImageConfiguration", "builtin_client_command", "choose_client", "image_configuration"]
 
 _DEFAULT_PORT = 22
 _LIMIT_S = 10.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ImageConfiguration:
+    """What the image's own ssh configuration says of one host.
+
+    Attributes:
+        port: None where it names none.
+        key_exchanges: those that the client may use, by preference.
+    """
+
+    port: int | None = None
+    key_exchanges: tuple[str, ...] = ()
 
 
 def choose_client(wanted: Backend, account: Account) -> Backend:
@@ -36,16 +50,29 @@ def choose_client(wanted: Backend, account: Account) -> Backend:
     return Backend.OPENSSH if usable else Backend.BUILTIN
 
 
-def configured_port(host: str) -> int | None:
-    """Return the port that the image's ssh configuration gives for a host, None for none.
+def image_configuration(host: str) -> ImageConfiguration:
+    """Return what the image's ssh configuration says of a host; blocks for as long as ssh takes.
 
-    22 is what ssh says without any configuration, so it counts as none.
+    22 is what ssh says without any configuration, so it counts as no port.
 
-    Source: ssh(1), option -G prints the configuration after evaluating Host and Match blocks.
+    Source: ssh(1) of OpenSSH 9.2, option -G prints the configuration after evaluating Host and
+    Match blocks; key exchanges are in it with those of a system-wide policy.
     """
+    values: dict[str, str] = {}
+    for line in _say_configuration(host).splitlines():
+        key, _, value = line.partition(" ")
+        values.setdefault(key, value)
+    port = values.get("port", "")
+    return ImageConfiguration(
+        port=int(port) if port.isdigit() and int(port) != _DEFAULT_PORT else None,
+        key_exchanges=tuple(values.get("kexalgorithms", "").split(",")),
+    )
+
+
+def _say_configuration(host: str) -> str:
     ssh = shutil.which("ssh")
     if ssh is None:
-        return None
+        return ""
     try:
         child = subprocess.run(
             [ssh, "-G", host],
@@ -55,12 +82,8 @@ def configured_port(host: str) -> int | None:
             check=False,
         )
     except (OSError, subprocess.TimeoutExpired):
-        return None
-    for line in child.stdout.decode(errors="replace").splitlines():
-        key, _, value = line.partition(" ")
-        if key == "port" and value.isdigit():
-            return int(value) if int(value) != _DEFAULT_PORT else None
-    return None
+        return ""
+    return child.stdout.decode(errors="replace")
 
 
 def builtin_client_command(state: StateDirectory) -> str:

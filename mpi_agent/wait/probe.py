@@ -9,7 +9,7 @@ from typing import Protocol
 from mpi_agent.job.readiness import Obstacle, ProbeResult, Stage
 from mpi_agent.wait.dns import Lookup
 from mpi_agent.wait.ssh import LoginAnswer
-from mpi_agent.wait.tcp import PortAnswer, ask_port
+from mpi_agent.wait.tcp import PortAnswer, knock
 
 __all__ = ["HostProbe", "Login", "Names"]
 
@@ -24,8 +24,8 @@ class Names(Protocol):
 class Login(Protocol):
     """Tries the job's key."""
 
-    async def try_login(self, host: str, address: str, port: int) -> LoginAnswer:
-        """Return whether the key was let in."""
+    async def log_in(self, host: str, answer: PortAnswer) -> LoginAnswer:
+        """Return how far the login got over the connection of the answer."""
 
 
 class HostProbe:
@@ -33,6 +33,7 @@ class HostProbe:
 
     Args:
         ports_of: ports to try on a host, most likely one first.
+        speaks_ipv6: asked once a host turns out to have IPv6 alone.
         now_s: the monotonic clock.
     """
 
@@ -43,34 +44,44 @@ class HostProbe:
         login: Login,
         ports_of: Callable[[str], tuple[int, ...]],
         now_s: Callable[[], float],
-        ask_port: Callable[[str, int], Awaitable[PortAnswer]] = ask_port,
+        speaks_ipv6: Callable[[], Awaitable[bool]] | None = None,
+        knock: Callable[[str, int], Awaitable[PortAnswer]] = knock,
     ) -> None:
         self._names = names
         self._login = login
         self._ports_of = ports_of
         self._now_s = now_s
-        self._ask_port = ask_port
+        self._speaks_ipv6 = speaks_ipv6
+        self._knock = knock
 
     async def probe(self, host: str) -> ProbeResult:
         """Return how far the host has come, and why no further."""
-        started_at_s = self._now_s()
+        round_ = _Round(host, self._now_s)
         lookup = await self._names.look_up(host)
+        round_.took(Stage.RESOLVED)
         if lookup.obstacle is not None:
-            return self._result(host, started_at_s, Stage.UNKNOWN, lookup.obstacle, lookup.detail)
-        ports = [
-            asyncio.ensure_future(self._ask_port(address, port))
+            return round_.ends(Stage.UNKNOWN, lookup.obstacle, lookup.detail, rest_s=lookup.rest_s)
+        round_.notes += lookup.notes
+        if await self._is_out_of_reach(lookup.addresses):
+            why = f"{host} has only IPv6 ({lookup.addresses[0]}), and the installed MPI has none"
+            return round_.ends(Stage.RESOLVED, Obstacle.ADDRESS_FAMILY, why)
+        knocks = [
+            asyncio.ensure_future(self._knock(address, port))
             for address in lookup.addresses
             for port in self._ports_of(host)
         ]
         try:
-            return await self._log_in_where_it_answers(host, started_at_s, ports)
+            return await self._log_in_where_it_answers(round_, knocks)
         finally:
-            for asked in ports:
-                asked.cancel()
-            await asyncio.gather(*ports, return_exceptions=True)
+            await _close_all(knocks)
+
+    async def _is_out_of_reach(self, addresses: tuple[str, ...]) -> bool:
+        if self._speaks_ipv6 is None or not all(":" in address for address in addresses):
+            return False
+        return not await self._speaks_ipv6()
 
     async def _log_in_where_it_answers(
-        self, host: str, started_at_s: float, ports: Sequence[asyncio.Future[PortAnswer]]
+        self, round_: _Round, knocks: Sequence[asyncio.Future[PortAnswer]]
     ) -> ProbeResult:
         """Try the key on each port as soon as it answers; a silent one does not hold up the rest.
 
@@ -79,41 +90,75 @@ class HostProbe:
         """
         silent: list[PortAnswer] = []
         refused: list[tuple[PortAnswer, LoginAnswer]] = []
-        for asked in asyncio.as_completed(ports):
+        for asked in asyncio.as_completed(knocks):
             answer = await asked
             if answer.obstacle is not None:
                 silent.append(answer)
                 continue
-            login = await self._login.try_login(host, answer.address, answer.port)
+            login = await self._login.log_in(round_.host, answer)
             if login.obstacle is None:
-                return self._result(host, started_at_s, Stage.AUTHENTICATED, None, "", answer)
+                round_.steps += (*answer.steps, *login.steps)
+                round_.notes += login.notes
+                return round_.ends(login.stage, None, "", answer=answer)
             refused.append((answer, login))
         if not refused:
             best = max(silent, key=lambda answer: answer.stage)
-            return self._result(host, started_at_s, best.stage, best.obstacle, best.detail)
-        answer, login = refused[0]
+            round_.steps += best.steps
+            return round_.ends(best.stage, best.obstacle, best.detail, answer=best)
+        answer, login = max(refused, key=lambda pair: pair[1].stage)
+        round_.steps += (*answer.steps, *login.steps)
         obstacle, detail = login.obstacle, login.detail
-        if silent:
+        if silent and login.stage < Stage.AUTHENTICATED:
             obstacle, detail = silent[0].obstacle, f"{detail}; {silent[0].detail}"
-        return self._result(host, started_at_s, Stage.ANSWERING, obstacle, detail, answer)
+        return round_.ends(login.stage, obstacle, detail, answer=answer)
 
-    def _result(
+
+async def _close_all(knocks: Sequence[asyncio.Future[PortAnswer]]) -> None:
+    """Take back what is still being asked and close what was opened."""
+    for asked in knocks:
+        asked.cancel()
+    for answer in await asyncio.gather(*knocks, return_exceptions=True):
+        if isinstance(answer, PortAnswer) and answer.connection is not None:
+            answer.connection.close()
+
+
+class _Round:
+    """Collects what one round of questions found and took."""
+
+    def __init__(self, host: str, now_s: Callable[[], float]) -> None:
+        self.host = host
+        self.steps: tuple[tuple[Stage, float], ...] = ()
+        self.notes: tuple[str, ...] = ()
+        self._now_s = now_s
+        self._started_at_s = now_s()
+
+    def took(self, stage: Stage) -> None:
+        """Note how long the first question took."""
+        self.steps = ((stage, self._now_s() - self._started_at_s),)
+
+    def ends(
         self,
-        host: str,
-        started_at_s: float,
         stage: Stage,
         obstacle: Obstacle | None,
         detail: str,
+        *,
+        rest_s: float = 0.0,
         answer: PortAnswer | None = None,
     ) -> ProbeResult:
+        """Return the result of the round."""
         now_s = self._now_s()
+        has_banner = answer is not None and bool(answer.banner)
         return ProbeResult(
-            host=host,
+            host=self.host,
             stage=stage,
             obstacle=obstacle,
             detail=detail,
             at_s=now_s,
-            duration_s=now_s - started_at_s,
-            port=answer.port if answer else None,
+            duration_s=now_s - self._started_at_s,
+            rest_s=rest_s,
+            address=answer.address if answer else None,
+            port=answer.port if answer and has_banner else None,
             banner=answer.banner if answer else "",
+            steps=self.steps,
+            notes=self.notes,
         )

@@ -1,125 +1,122 @@
-"""The wait in words: the progress line, the table at the end, causes and remedies."""
+"""The wait in words: the progress line, the table at the end, and the error that it becomes."""
 
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass
 
-from mpi_agent.errors import HostsNotReadyError, HostsRefusedError, ReadinessError
+from mpi_agent.errors import (
+    HostsNotReadyError,
+    HostsRefusedError,
+    HostsUnfitError,
+    ReadinessError,
+)
 from mpi_agent.job.hosts import fold_names
 from mpi_agent.job.readiness import HostReadiness, Obstacle, ReadinessReport, Stage
-from mpi_agent.wait.ladder import LASTING_OBSTACLES
+from mpi_agent.wait.ladder import is_refused, is_unfit
+from mpi_agent.wait.remedies import Surroundings, remedy_for
 
-__all__ = ["REMEDIES", "Remedy", "progress_line", "readiness_error", "table_lines"]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Remedy:
-    """What usually causes an obstacle in a cluster, and one action against it."""
-
-    cause: str
-    action: str
-
-
-REMEDIES: dict[Obstacle, Remedy] = {
-    Obstacle.NAME_MISSING: Remedy(
-        cause="the pod is not Ready or not scheduled, or no headless Service selects it",
-        action="see `kubectl get pods`; a name appears when its pod is Ready",
-    ),
-    Obstacle.NAME_SERVER: Remedy(
-        cause="the name server in /etc/resolv.conf does not answer for the cluster",
-        action="with hostNetwork set `dnsPolicy: ClusterFirstWithHostNet`",
-    ),
-    Obstacle.PORT_REFUSED: Remedy(
-        cause="the pod runs and no ssh server listens on that port",
-        action="check the worker's command and log, or give --ssh-port",
-    ),
-    Obstacle.PORT_SILENT: Remedy(
-        cause="packets are dropped, or the address is that of a pod that is gone",
-        action="check NetworkPolicies for the ssh port between launcher and workers",
-    ),
-    Obstacle.UNREACHABLE: Remedy(
-        cause="there is no route to the pod's address",
-        action="check the pod network of the two nodes",
-    ),
-    Obstacle.NOT_SSH: Remedy(
-        cause="another program listens on the ssh port",
-        action="check the worker's command, or give --ssh-port",
-    ),
-    Obstacle.BANNER_MISSING: Remedy(
-        cause="a service mesh's proxy or a full sshd (MaxStartups) is in the way",
-        action="exclude the ssh port from the mesh, or raise MaxStartups",
-    ),
-    Obstacle.HOST_KEY_UNKNOWN: Remedy(
-        cause="the host does not run `mpi-agent worker`, or it is not a host of this job",
-        action="run `mpi-agent worker` there, or accept any key with --insecure-host-keys",
-    ),
-    Obstacle.KEY_REFUSED: Remedy(
-        cause="authorized_keys there has another key, sshd's StrictModes refuses its mode, "
-        "the account is locked, or the user is another one",
-        action="see the worker's log; `mpi-agent worker` uses its own copy of the keys",
-    ),
-    Obstacle.LOGIN_BROKEN: Remedy(
-        cause="the ssh server ended the connection during the login",
-        action="see the worker's log",
-    ),
-}
+__all__ = ["progress_line", "readiness_error", "table_lines"]
 
 _STAGE_WORDS = {
     Stage.UNKNOWN: "no name yet",
     Stage.RESOLVED: "name resolves",
     Stage.REACHABLE: "port open",
     Stage.ANSWERING: "ssh answers",
-    Stage.AUTHENTICATED: "ready",
+    Stage.AUTHENTICATED: "logged in",
+    Stage.EQUIPPED: "ready",
 }
+_COLUMNS = ("host", "stage", "since", "probes", "cause")
+_REFUSALS = frozenset({Obstacle.HOST_KEY_UNKNOWN, Obstacle.KEY_REFUSED})
 
 
 def progress_line(report: ReadinessReport) -> str:
     """Return one line that says who is missing, folded, and at which stage."""
-    ready = len(report.hosts) - len(report.laggards)
     counts = Counter(_obstacle_words(host) for host in report.laggards)
     reasons = ", ".join(f"{number} {words}" for words, number in counts.most_common())
     limit = "no limit" if report.timeout_s is None else f"limit {report.timeout_s:.0f} s"
     names = fold_names(tuple(host.host for host in report.laggards))
     return (
-        f"{ready} of {len(report.hosts)} hosts ready after {report.elapsed_s:.0f} s ({limit}); "
-        f"waiting for {names}: {reasons}"
+        f"{report.ready_count} of {len(report.hosts)} hosts ready after {report.elapsed_s:.0f} s "
+        f"({limit}); waiting for {names}: {reasons}"
     )
 
 
 def table_lines(report: ReadinessReport) -> tuple[str, ...]:
-    """Return one line per host that is not ready: name, stage, attempts, what was seen."""
-    width = max((len(host.host) for host in report.laggards), default=0)
+    """Return a table of who is not ready; hosts of one stage and cause share a row.
+
+    A row's time and number of probes are those of its first host, and so is the sentence.
+    """
+    rows = [_COLUMNS, *(_row(report, group) for group in _alike(report.laggards))]
+    widths = [max(len(row[i]) for row in rows) for i in range(len(_COLUMNS) - 1)]
     return tuple(
-        f"{host.host:<{width}}  {_STAGE_WORDS[host.stage]:<13}  {host.attempts} probes  "
-        f"{host.last_failure.detail if host.last_failure else 'no probe ended'}"
-        for host in report.laggards
+        "  ".join([*(cell.ljust(w) for cell, w in zip(row[:-1], widths, strict=True)), row[-1]])
+        for row in rows
     )
 
 
-def readiness_error(report: ReadinessReport) -> ReadinessError:
-    """Return the error for a wait that ended with hosts missing or refused."""
-    laggards = report.laggards
-    counts = Counter(_last_obstacle(host) for host in laggards)
-    obstacle = counts.most_common(1)[0][0]
-    names = fold_names(tuple(h.host for h in laggards if _last_obstacle(h) is obstacle))
+def _alike(hosts: tuple[HostReadiness, ...]) -> list[tuple[HostReadiness, ...]]:
+    groups: dict[tuple[Stage, Obstacle | None], list[HostReadiness]] = {}
+    for host in hosts:
+        groups.setdefault((host.stage, host.obstacle), []).append(host)
+    return [tuple(group) for group in groups.values()]
+
+
+def _row(report: ReadinessReport, group: tuple[HostReadiness, ...]) -> tuple[str, ...]:
+    first = group[0]
+    detail = first.last_failure.detail if first.last_failure else "no probe ended"
+    return (
+        fold_names(tuple(host.host for host in group)),
+        _STAGE_WORDS[first.stage],
+        f"{max(0.0, report.at_s - first.since_s):.0f} s",
+        str(first.attempts),
+        detail,
+    )
+
+
+def readiness_error(report: ReadinessReport, surroundings: Surroundings) -> ReadinessError:
+    """Return the error for a wait that ended with hosts missing, refused or unfit.
+
+    Who refused for good ended the wait and is blamed alone. At the deadline missing beats refused
+    beats unfit, so that a code which says "a retry ends the same way" means it.
+    """
+    hopeless = tuple(host for host in report.laggards if is_refused(host, report.at_s))
+    suspects = hopeless or report.laggards
+    kind = next(kind for kind in _VERBS if any(_kind_of(host) is kind for host in suspects))
+    blamed = tuple(host for host in suspects if _kind_of(host) is kind)
+    obstacle = Counter(host.obstacle for host in blamed).most_common(1)[0][0]
+    names = fold_names(tuple(host.host for host in blamed if host.obstacle is obstacle))
     words = obstacle.value if obstacle else "no probe ended"
-    refused = all(_last_obstacle(host) in LASTING_OBSTACLES for host in laggards)
-    remedy = REMEDIES[obstacle] if obstacle else Remedy(cause="time was too short", action="wait")
     summary = (
-        f"cannot {'log in to' if refused else 'reach'} {len(laggards)} of {len(report.hosts)} "
-        f'hosts within {report.elapsed_s:.3g} s: "{names}": {words}'
+        f"cannot {_VERBS[kind]} {len(blamed)} of {len(report.hosts)} hosts "
+        f'{"after" if hopeless else "within"} {report.elapsed_s:.3g} s: "{names}": {words}'
     )
-    kind = HostsRefusedError if refused else HostsNotReadyError
+    remedy = remedy_for(obstacle, report, surroundings)
     error = kind(summary, hint=f"{remedy.cause}: {remedy.action}", report=report)
-    error.evidence = table_lines(report)
+    error.evidence = (*table_lines(report), *_other_remedies(report, obstacle, surroundings))
     return error
 
 
-def _last_obstacle(host: HostReadiness) -> Obstacle | None:
-    return host.last_failure.obstacle if host.last_failure else None
+_VERBS: dict[type[ReadinessError], str] = {
+    HostsNotReadyError: "reach",
+    HostsRefusedError: "log in to",
+    HostsUnfitError: "use",
+}
+
+
+def _kind_of(host: HostReadiness) -> type[ReadinessError]:
+    if is_unfit(host):
+        return HostsUnfitError
+    return HostsRefusedError if host.obstacle in _REFUSALS else HostsNotReadyError
+
+
+def _other_remedies(
+    report: ReadinessReport, told: Obstacle | None, surroundings: Surroundings
+) -> tuple[str, ...]:
+    """Return a line for each obstacle in the table that the hint does not speak of."""
+    others = dict.fromkeys(host.obstacle for host in report.laggards if host.obstacle is not told)
+    found = ((o, remedy_for(o, report, surroundings)) for o in others if o is not None)
+    return tuple(f"{o.value}: {remedy.cause}: {remedy.action}" for o, remedy in found)
 
 
 def _obstacle_words(host: HostReadiness) -> str:
-    obstacle = _last_obstacle(host)
-    return obstacle.value if obstacle else "not asked yet"
+    return host.obstacle.value if host.obstacle else "not asked yet"

@@ -1,71 +1,202 @@
-"""Is the job's key let in, on the terms on which mpirun's ssh will dial."""
+"""Is the job's key let in, on the terms on which mpirun's ssh dials, and what has the host."""
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from dataclasses import dataclass
 
 import asyncssh
 
-from mpi_agent.job.readiness import Obstacle
+from mpi_agent.job.readiness import Obstacle, Stage
 from mpi_agent.ssh.trust import SshTerms, host_key_alias
+from mpi_agent.wait.equipment import (
+    ANSWER_ENDS,
+    Equipment,
+    EquipmentAnswer,
+    LauncherAddress,
+    judge_answer,
+    question_line,
+)
+from mpi_agent.wait.tcp import PortAnswer
 
-__all__ = ["LoginAnswer", "LoginProbe"]
+__all__ = ["BackConnection", "LoginAnswer", "LoginProbe"]
 
 LOGIN_LIMIT_S = 15.0
+ANSWER_LIMIT_S = 20.0
 _CHEAP_KEY_EXCHANGES = ["curve25519-sha256", "ecdh-sha2-nistp256"]
+_CHEAP_CIPHERS = ["aes128-gcm@openssh.com", "aes128-ctr", "chacha20-poly1305@openssh.com"]
+ENOUGH_WITNESSES = 8
+_LONGEST_ANSWER = 65536
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BackConnection:
+    """How the daemons will connect to the launcher.
+
+    Attributes:
+        port: one on which the launcher listens while it waits.
+        name: the launcher's name where daemons are told that; None where they get an address.
+    """
+
+    port: int
+    name: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoginAnswer:
-    """Whether a login worked; obstacle and detail are set exactly when it did not."""
+    """How far a login got; obstacle and detail are set exactly when it did not pass."""
 
+    stage: Stage
     obstacle: Obstacle | None = None
     detail: str = ""
+    steps: tuple[tuple[Stage, float], ...] = ()
+    notes: tuple[str, ...] = ()
 
 
 class LoginProbe:
-    """Logs in and out again, with the job's key, user and known hosts."""
+    """Logs in with the job's key, user and known hosts, asks about the equipment, logs out.
 
-    def __init__(self, terms: SshTerms) -> None:
-        self._terms = terms
+    Args:
+        equipment: what a host must have, None to ask for a login alone.
+        back: None where nothing needs to connect to the launcher.
+        answer_limit_s: how long the question about the equipment may stay without an answer.
+    """
+
+    def __init__(
+        self,
+        terms: SshTerms,
+        *,
+        equipment: Equipment | None = None,
+        back: BackConnection | None = None,
+        answer_limit_s: float = ANSWER_LIMIT_S,
+    ) -> None:
+        self._equipment = equipment
+        self._back = back
+        self._answer_limit_s = answer_limit_s
         self._key = asyncssh.read_private_key(terms.key_path)
-        self._known_hosts = (
-            asyncssh.read_known_hosts(terms.known_hosts_path) if terms.checks_host_keys else None
+        self._user = terms.user
+        self._witnesses: set[str] = set()
+        self._cut_off: set[str] = set()
+        self._options = asyncssh.SSHClientConnectionOptions(
+            username=terms.user,
+            client_keys=[self._key],
+            known_hosts=(
+                asyncssh.read_known_hosts(terms.known_hosts_path)
+                if terms.checks_host_keys
+                else None
+            ),
+            preferred_auth="publickey",
+            kex_algs=_CHEAP_KEY_EXCHANGES,
+            encryption_algs=_CHEAP_CIPHERS,
+            compression_algs=None,
+            agent_path=None,
+            config=None,
         )
 
-    async def try_login(self, host: str, address: str, port: int) -> LoginAnswer:
-        """Return whether the host lets the job's key in; never raises for "no"."""
-        where = f"{address} port {port}"
+    async def log_in(self, host: str, answer: PortAnswer) -> LoginAnswer:
+        """Return how far the login got over the connection of a port that answered."""
+        loop = asyncio.get_running_loop()
+        started_at_s = loop.time()
+        where = f"{answer.address} port {answer.port}"
         try:
-            async with (
-                asyncio.timeout(LOGIN_LIMIT_S),
-                asyncssh.connect(
-                    address,
-                    port,
-                    username=self._terms.user,
-                    client_keys=[self._key],
-                    known_hosts=self._known_hosts,
+            async with asyncio.timeout(LOGIN_LIMIT_S):
+                connection = await asyncssh.connect(
+                    answer.address,
+                    answer.port,
+                    sock=answer.connection,
+                    options=self._options,
                     host_key_alias=host_key_alias(host),
-                    preferred_auth="publickey",
-                    kex_algs=_CHEAP_KEY_EXCHANGES,
-                    agent_path=None,
-                    config=None,
-                ),
-            ):
-                return LoginAnswer()
-        except asyncssh.HostKeyNotVerifiable:
-            return LoginAnswer(
-                obstacle=Obstacle.HOST_KEY_UNKNOWN,
-                detail=f"{where} shows a host key that this job does not know",
-            )
-        except asyncssh.PermissionDenied:
-            return LoginAnswer(
-                obstacle=Obstacle.KEY_REFUSED,
-                detail=f'{where} refuses the job\'s key for user "{self._terms.user}"',
-            )
+                )
         except (asyncssh.Error, OSError, TimeoutError) as error:
-            why = str(error) or f"no end within {LOGIN_LIMIT_S:g} s"
-            return LoginAnswer(
-                obstacle=Obstacle.LOGIN_BROKEN, detail=f"the login on {where} broke off: {why}"
+            return _refusal(self._describe(where, error))
+        async with connection:
+            steps = [(Stage.AUTHENTICATED, loop.time() - started_at_s)]
+            if self._equipment is None:
+                return LoginAnswer(stage=Stage.AUTHENTICATED, steps=tuple(steps))
+            back = self._launcher_address(host, connection)
+            asked_at_s = loop.time()
+            found = await _ask(connection, self._equipment, back, self._answer_limit_s)
+            steps.append((Stage.EQUIPPED, loop.time() - asked_at_s))
+        if back is not None:
+            witnesses = self._cut_off if found.obstacle else self._witnesses
+            witnesses.add(host)
+        return LoginAnswer(
+            stage=Stage.AUTHENTICATED if found.obstacle else Stage.EQUIPPED,
+            obstacle=found.obstacle,
+            detail=found.detail,
+            notes=found.notes,
+            steps=tuple(steps),
+        )
+
+    def _launcher_address(
+        self, host: str, connection: asyncssh.SSHClientConnection
+    ) -> LauncherAddress | None:
+        """Return where the host is to connect to: by default at the address that dialled it.
+
+        What keeps workers from connecting back is nearly always a policy on the launcher's pod, so
+        enough witnesses spare the rest the question; who failed it once is asked again.
+        """
+        is_known = len(self._witnesses) >= ENOUGH_WITNESSES and host not in self._cut_off
+        if self._back is None or is_known:
+            return None
+        own_address: str = connection.get_extra_info("sockname")[0]
+        return LauncherAddress(host=self._back.name or own_address, port=self._back.port)
+
+    def _describe(self, where: str, error: Exception) -> tuple[Obstacle, str]:
+        if isinstance(error, asyncssh.HostKeyNotVerifiable):
+            return (
+                Obstacle.HOST_KEY_UNKNOWN,
+                f"{where} shows a host key that this job does not know",
             )
+        if isinstance(error, asyncssh.PermissionDenied):
+            key = self._key.get_fingerprint()
+            return (
+                Obstacle.KEY_REFUSED,
+                f'{where} refuses the job\'s key {key} for user "{self._user}"',
+            )
+        said = error.strerror if isinstance(error, OSError) else str(error)
+        why = said or f"no end within {LOGIN_LIMIT_S:g} s"
+        return Obstacle.LOGIN_BROKEN, f"the login on {where} broke off: {why}"
+
+
+def _refusal(described: tuple[Obstacle, str]) -> LoginAnswer:
+    obstacle, detail = described
+    return LoginAnswer(stage=Stage.ANSWERING, obstacle=obstacle, detail=detail)
+
+
+async def _ask(
+    connection: asyncssh.SSHClientConnection,
+    equipment: Equipment,
+    back: LauncherAddress | None,
+    limit_s: float,
+) -> EquipmentAnswer:
+    """Run the question in one session; an answer that never comes is an answer too."""
+    said, ended = "", True
+    try:
+        async with asyncio.timeout(limit_s):
+            process = await connection.create_process(
+                question_line(equipment, back),
+                stdin=asyncssh.DEVNULL,
+                stderr=asyncssh.DEVNULL,
+                errors="replace",
+            )
+            try:
+                while ANSWER_ENDS not in said and len(said) < _LONGEST_ANSWER:
+                    piece = await process.stdout.read(_LONGEST_ANSWER)
+                    if not piece:
+                        break
+                    said += str(piece)
+            finally:
+                # sshd lets a command live on that does not end by itself, such as a start-up file
+                # that sleeps; each probe would leave one more
+                with contextlib.suppress(OSError):
+                    process.kill()
+    except TimeoutError:
+        ended = False
+    except (asyncssh.Error, OSError) as error:
+        return EquipmentAnswer(
+            obstacle=Obstacle.LOGIN_BROKEN,
+            detail=f"the login broke off when it was asked to run a command: {error}",
+        )
+    return judge_answer(equipment, back, said, ended=ended, limit_s=limit_s)

@@ -18,6 +18,7 @@ from mpi_agent.errors import SettingsError, SshdEndedError
 from mpi_agent.job.events import EventSink, Noted, WorkerDraining, WorkerReady
 from mpi_agent.settings import Backend
 from mpi_agent.ssh.banner import NotSshError, read_banner
+from mpi_agent.ssh.trust import fingerprints_in
 from mpi_agent.state import StateDirectory, open_state_directory
 from mpi_agent.worker.credentials import Credentials, prepare_credentials
 from mpi_agent.worker.openssh import OpenSshServer, find_sshd, parents_are_private
@@ -180,7 +181,15 @@ class Worker:
             announcement=announcement_of(plan.worker_name),
         )
         StateDirectory(ready_file.parent).write(ready_file.name, told.render(), mode=0o644)
-        self._emit(WorkerReady(server=backend.value, port=plan.port, user=plan.account))
+        accepted = fingerprints_in(Path(plan.authorized_keys).read_text(errors="replace"))
+        self._emit(
+            WorkerReady(
+                server=backend.value,
+                port=plan.port,
+                user=plan.account,
+                key_fingerprints=accepted,
+            )
+        )
 
 
 def _claim(ready_file: Path) -> None:

@@ -27,10 +27,21 @@ EFFECTFUL = {
     "container",
     "state",
     "job_finder",
+    "job_access",
+    "planner",
+    "waiter",
+    "host_wait",
+    "own_name",
     "launcher",
     "discover.script",
+    "discover.readers",
+    "discover.follow",
     "discover.sources",
-    "wait.dns",
+    "wait.back",
+    "wait.dns.crowd",
+    "wait.dns.forms",
+    "wait.dns.name_server",
+    "wait.dns.resolver",
     "wait.gate",
     "wait.probe",
     "wait.ssh",
@@ -50,7 +61,10 @@ EFFECTFUL = {
     "worker.readiness",
     "worker.session",
     "worker.worker",
+    "observe.bar",
+    "observe.http",
     "observe.log",
+    "observe.metrics",
     "local.cluster",
 }
 WORLD = set(
@@ -59,7 +73,7 @@ WORLD = set(
 )
 SIGNAL_NAMES_ONLY = {"explain.exit_status": "names of signals, no handler"}
 THIRD_PARTY_HOMES = {
-    "dns": {"wait.dns"},
+    "dns": {"wait.dns.name_server"},
     "asyncssh": {
         "wait.ssh",
         "ssh.client",
@@ -68,6 +82,7 @@ THIRD_PARTY_HOMES = {
         "worker.builtin",
         "worker.session",
     },
+    "prometheus_client": {"observe.metrics"},
     "psutil": {"container", "children"},
     "click": {"cli"},
     "tenacity": {"discover.sources"},

@@ -3,13 +3,25 @@
 from __future__ import annotations
 
 import inspect
+import json
 import re
+import time
 from pathlib import Path
 
 import pytest
 
 from mpi_agent import errors
+from mpi_agent.job.readiness import HostReadiness, ReadinessReport
+from mpi_agent.observe.json_values import event_values, host_values
+from mpi_agent.observe.log import event_name
+from mpi_agent.observe.metrics import Metrics
+from mpi_agent.observe.status import Status
 from mpi_agent.settings import ALL_SETTINGS, settings_of, variable_of
+from mpi_agent.wait.ladder import LASTING_OBSTACLES, advance
+from mpi_agent.wait.remedies import REMEDIES, Surroundings
+from mpi_agent.wait.report import readiness_error
+from tests.builders import a_probe_result
+from tests.unit.observe.sightings import ONE_OF_EACH, a_missing_host
 
 ROOT = Path(__file__).parents[2]
 PAGES = sorted(
@@ -17,7 +29,7 @@ PAGES = sorted(
     for pattern in ("*.md", "docs/**/*.md", "images/*.md", "examples/**/*.md", "benchmarks/*.md")
     for path in ROOT.glob(pattern)
 )
-COMMANDS = ("launch", "worker", "local", "ready")
+COMMANDS = ("launch", "worker", "wait", "local", "ready")
 
 
 def settings_page() -> str:
@@ -33,16 +45,102 @@ def settings_page() -> str:
         lines += ["", f"## `mpi-agent {command}`", "", "| flag | variable | default | meaning |"]
         lines += ["| --- | --- | --- | --- |"]
         for row in settings_of(command):
-            value = f" {row.kind.value}" if row.kind.value else ""
+            value = f" {row.placeholder}" if row.placeholder else ""
             flag = f"{row.flag}{value}".replace("|", "\\|")
             default = f"`{row.default}`" if row.default else ""
             lines += [f"| `{flag}` | `{variable_of(row.name)}` | {default} | {row.help} |"]
     return "\n".join(lines) + "\n"
 
 
+def metrics_page() -> str:
+    """Return the text of docs/reference/metrics.md as the registry demands it."""
+    lines = [
+        "# Metrics",
+        "",
+        "`GET /metrics` of `mpi-agent launch` gives them in Prometheus' text format; "
+        "[status.md](status.md) describes the other pages of that server.",
+        "Names are public: added, never changed.",
+        "Label values come from closed sets, and each is there from the start; no label holds a "
+        "host's name, which [status.md](status.md) tells.",
+        "",
+        "| metric | type | labels | meaning |",
+        "| --- | --- | --- | --- |",
+    ]
+    values = ["", "| metric | label | values |", "| --- | --- | --- |"]
+    for metric in Metrics(now_s=time.monotonic).registry.collect():
+        name = f"`{metric.name}_total`" if metric.type == "counter" else f"`{metric.name}`"
+        labels = sorted({label for sample in metric.samples for label in sample.labels} - {"le"})
+        shown = ", ".join(f"`{label}`" for label in labels)
+        lines += [f"| {name} | {metric.type} | {shown} | {metric.documentation} |"]
+        for label in set(labels) - {"version"}:
+            found = dict.fromkeys(f"`{sample.labels[label]}`" for sample in metric.samples)
+            values += [f"| {name} | `{label}` | {', '.join(found)} |"]
+    return "\n".join(lines + values) + "\n"
+
+
 def test_the_settings_page_is_the_table_of_the_code() -> None:
     """`python -m tests.docs.test_reference_pages` writes it anew."""
     assert (ROOT / "docs/reference/settings.md").read_text() == settings_page()
+
+
+def test_the_metrics_page_is_the_registry_of_the_code() -> None:
+    """Name, type, labels and help of each; the same command writes it anew."""
+    assert (ROOT / "docs/reference/metrics.md").read_text() == metrics_page()
+
+
+def test_the_status_page_names_every_key_and_every_event() -> None:
+    """Of the status, of a host, and of the log's JSON lines."""
+    text = (ROOT / "docs/reference/status.md").read_text()
+    told = {event_name(event): event_values(event) for event in ONE_OF_EACH}
+    status = Status(now_s=time.monotonic)
+    for event in ONE_OF_EACH:
+        status(event)
+    page = json.loads(status.render())
+    parts = (page[name] for name in ("job", "wait", "program", "ending"))
+    host = host_values(a_missing_host("a"), at_s=0.0)
+    keys = {key for values in (*told.values(), page, *parts, host) for key in values}
+
+    named = set(re.findall(r"`(?:\w+\.)?(\w+)`", text))
+
+    assert keys <= named
+    assert {name for name, values in told.items() if values} <= named
+
+
+def troubleshooting_page() -> str:
+    """Return the text of docs/reference/troubleshooting.md: one row for each obstacle."""
+    lines = [
+        "# Troubleshooting a wait",
+        "",
+        "A wait that ends without every host names the cause of each in these words.",
+        "The first column is what the log says, the second the exit code where that is the cause.",
+        "With some hosts ready and others without a name, the hint also speaks of gang scheduling;",
+        "without a cluster's domain in `/etc/resolv.conf`, of "
+        "`dnsPolicy: ClusterFirstWithHostNet`.",
+        "",
+        "| what the log says | code | usual cause | remedy |",
+        "| --- | --- | --- | --- |",
+    ]
+    for obstacle, remedy in REMEDIES.items():
+        host = HostReadiness(host="a")
+        host = advance(host, a_probe_result("a", obstacle=obstacle), pause_s=1.0)
+        report = ReadinessReport(hosts=(host,), elapsed_s=600, timeout_s=600, at_s=600)
+        code = readiness_error(report, Surroundings()).exit_code
+        grace_s = LASTING_OBSTACLES.get(obstacle)
+        ends_early = "" if grace_s is None else f" after {grace_s:.0f} s"
+        lines += [f"| {obstacle.value} | {code}{ends_early} | {remedy.cause} | {remedy.action} |"]
+    lines += [
+        "",
+        "Code 200 comes at the deadline (`--timeout`), and a retry may help.",
+        "Codes with a time come early: the obstacle does not heal by waiting, and the wait ends "
+        "once it has met nothing else for so long.",
+        "All codes stand in [exit-codes.md](exit-codes.md).",
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def test_the_troubleshooting_page_is_the_table_of_remedies() -> None:
+    """`python -m tests.docs.test_reference_pages` writes it anew."""
+    assert (ROOT / "docs/reference/troubleshooting.md").read_text() == troubleshooting_page()
 
 
 def test_the_exit_code_page_lists_every_error_with_its_code() -> None:
@@ -87,3 +185,5 @@ def test_every_setting_belongs_to_a_command_that_exists() -> None:
 
 if __name__ == "__main__":
     (ROOT / "docs/reference/settings.md").write_text(settings_page())
+    (ROOT / "docs/reference/metrics.md").write_text(metrics_page())
+    (ROOT / "docs/reference/troubleshooting.md").write_text(troubleshooting_page())

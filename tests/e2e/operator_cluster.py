@@ -193,6 +193,7 @@ class OperatorJob:
             f"--hostname={hostname}",
             f"--network={self._prefix}",
             f"--network-alias={self._service_name(hostname)}.cluster.local",
+            f"--network-alias={self.name}.{_NAMESPACE}.svc.cluster.local",
             *(f"--dns-search={domain}" for domain in (*_SEARCH, *extra_search)),
             *_RESOLVER,
             f"--volume={self._directory / 'ssh'}:{self._job.ssh_mount}:ro",

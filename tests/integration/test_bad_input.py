@@ -27,7 +27,8 @@ def run_agent(*words: str, **environ: str) -> subprocess.CompletedProcess[str]:
 def run_as_uid_1000(*words: str, home: Path = Path("/")) -> subprocess.CompletedProcess[str]:
     """Run mpi-agent as another user, with all that it imports loaded beforehand."""
     code = (
-        "import os, concurrent.futures.thread, psutil, mpi_agent.cli.launch;"
+        "import os, concurrent.futures.thread, mpi_agent.cli.launch, mpi_agent.host_wait,"
+        " mpi_agent.observe.bar;"
         "os.setgroups([]); os.setgid(1000); os.setuid(1000);"
         "mpi_agent.cli.main()"
     )

@@ -129,7 +129,7 @@ def test_a_script_that_hangs_is_ended_with_its_children(tmp_path: Path) -> None:
     started_at_s = time.monotonic()
 
     with pytest.raises(HostSourceInvalidError, match="did not end within"):
-        run_discover_script(script, limit_s=0.3)
+        asyncio.run(run_discover_script(script, limit_s=0.3))
 
     assert time.monotonic() - started_at_s < 30
 

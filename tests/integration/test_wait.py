@@ -6,7 +6,6 @@ import asyncio
 import contextlib
 import getpass
 import random
-import socket
 import threading
 import time
 from collections.abc import Iterator
@@ -20,10 +19,12 @@ from mpi_agent.ssh.trust import SshTarget, SshTerms
 from mpi_agent.wait.dial import pinned_or_resolved, ports_by_host
 from mpi_agent.wait.gate import Gate
 from mpi_agent.wait.probe import HostProbe
+from mpi_agent.wait.remedies import Surroundings
 from mpi_agent.wait.report import readiness_error
 from mpi_agent.wait.ssh import LoginProbe
-from mpi_agent.wait.tcp import BANNER_LIMIT_S, ask_port
+from mpi_agent.wait.tcp import BANNER_LIMIT_S, knock
 from tests.fakes import EventRecorder
+from tests.liars import Behaviour, hangs_up, lying, says, silent
 from tests.workers import (
     JobKeys,
     RunningWorker,
@@ -104,40 +105,13 @@ def wait_for(job: Job, *targets: SshTarget, timeout_s: float) -> ReadinessReport
             emit=EventRecorder(),
             parallel=128,
             jitter=random.random,
+            timeout_s=timeout_s,
         )
-        report = await gate.wait(tuple(target.name for target in targets), timeout_s)
+        report = await gate.wait(tuple(target.name for target in targets))
         assert len(asyncio.all_tasks()) == 1, "a task was left"
         return report
 
     return asyncio.run(wait())
-
-
-@contextlib.contextmanager
-def liar(answer: bytes | None, *, then_close: bool = True) -> Iterator[SshTarget]:
-    """Provide a server that says something else than SSH; None says nothing."""
-    with socket.create_server(free_address()) as server:
-        held = []
-
-        def serve() -> None:
-            with contextlib.suppress(OSError):
-                while True:
-                    connection, _ = server.accept()
-                    held.append(connection)
-                    with contextlib.suppress(ConnectionError):
-                        connection.sendall(answer or b"")
-                    if then_close:
-                        connection.close()
-
-        thread = threading.Thread(target=serve)
-        thread.start()
-        address, port = server.getsockname()
-        try:
-            yield SshTarget(name="liar", address=address, port=port)
-        finally:
-            server.shutdown(socket.SHUT_RDWR)
-            thread.join()
-            for connection in held:
-                connection.close()
 
 
 @pytest.mark.parametrize("sshd", ["openssh", "builtin"])
@@ -185,7 +159,7 @@ def test_a_closed_port_is_refused_until_the_deadline(job: Job) -> None:
     assert host.last_failure is not None
     assert host.last_failure.obstacle is Obstacle.PORT_REFUSED
     assert 1.0 <= report.elapsed_s < 10
-    assert "no ssh server listens" in readiness_error(report).hint
+    assert "no ssh server listens" in readiness_error(report, Surroundings()).hint
 
 
 def test_a_key_that_is_refused_is_told_apart(job: Job) -> None:
@@ -217,17 +191,15 @@ def test_a_worker_under_another_name_is_not_trusted(job: Job) -> None:
 @pytest.mark.parametrize(
     ("answer", "obstacle"),
     [
-        (b"HTTP/1.1 400 Bad Request\r\n\r\n", Obstacle.NOT_SSH),
-        (b"x" * 1_000_000, Obstacle.NOT_SSH),
-        (None, Obstacle.BANNER_MISSING),
+        (says(b"HTTP/1.1 400 Bad Request\r\n\r\n"), Obstacle.NOT_SSH),
+        (says(b"x" * 1_000_000), Obstacle.NOT_SSH),
+        (hangs_up, Obstacle.CLOSED_EARLY),
     ],
     ids=["web server", "a megabyte", "closes at once"],
 )
-def test_a_server_that_is_not_ssh_is_named(
-    job: Job, answer: bytes | None, obstacle: Obstacle
-) -> None:
+def test_a_server_that_is_not_ssh_is_named(job: Job, answer: Behaviour, obstacle: Obstacle) -> None:
     """Something else listens on the port, or a mesh's proxy is in the way."""
-    with liar(answer) as target:
+    with lying(answer) as target:
         result = ask(job, target)
 
     assert (result.stage, result.obstacle) == (Stage.REACHABLE, obstacle)
@@ -235,13 +207,13 @@ def test_a_server_that_is_not_ssh_is_named(
 
 def test_a_silent_port_does_not_hold_up_one_that_answers(job: Job) -> None:
     """Where 2222 and 22 are tried, a firewall may drop one of them."""
-    with liar(b"", then_close=False) as mute, job.worker("w-0") as worker:
+    with lying(silent) as mute, job.worker("w-0") as worker:
         probe = HostProbe(
             names=pinned_or_resolved((worker.target,)),
             login=LoginProbe(job.terms()),
             ports_of=lambda _: (mute.port, worker.port),
             now_s=time.monotonic,
-            ask_port=lambda address, port: ask_port(
+            knock=lambda address, port: knock(
                 str(mute.address) if port == mute.port else address, port
             ),
         )

@@ -152,3 +152,17 @@ def test_strict_modes_would_refuse_every_key_below_tmp(root: Path, keys: JobKeys
     assert "StrictModes no" in ours
     assert ended.returncode == 255
     assert b"bad ownership or modes for directory /tmp" in words
+
+
+def test_a_ready_worker_tells_which_key_it_lets_in(root: Path, keys: JobKeys) -> None:
+    """As `ssh-keygen -lf` prints it, so that both sides of a refusal can be compared."""
+    public = keys.directory / "id_rsa.pub"
+    told = subprocess.run(
+        (require_program("ssh-keygen"), "-lf", str(public)), capture_output=True, check=True
+    )
+    with running_worker(keys, root) as worker:
+        log = worker.log.read_text()
+
+    fingerprint = told.stdout.decode().split()[1]
+    assert f"became ready server=openssh port={worker.port} user={worker.user}" in log
+    assert f" key={fingerprint}\n" in log

@@ -4,7 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from mpi_agent.command_settings import LaunchSettings, LocalSettings, WorkerSettings
+from mpi_agent.command_settings import (
+    LaunchSettings,
+    LocalSettings,
+    WaitSettings,
+    WorkerSettings,
+)
 from mpi_agent.errors import SettingsError
 from mpi_agent.given import Given, parse_duration_s
 from mpi_agent.settings import ALL_SETTINGS, Backend, unknown_variables, variable_of
@@ -50,6 +55,8 @@ def test_what_is_no_duration_is_refused(text: str) -> None:
         ("timeout", " ", "not a duration"),
         ("strict", "maybe", "neither true nor false"),
         ("ssh", "telnet", "none of auto, openssh, builtin"),
+        ("ssh-kex", "fast", "none of auto, default"),
+        ("http-port", "0", "at least 1"),
     ],
 )
 def test_a_bad_value_names_where_it_came_from(name: str, value: str, said: str) -> None:
@@ -72,7 +79,7 @@ def test_two_sources_of_hosts_contradict_each_other() -> None:
 
 def test_no_timeout_is_written_as_zero() -> None:
     """None inside the program, 0 outside."""
-    assert LaunchSettings.from_given(given("launch", timeout="0")).run.timeout_s is None
+    assert LaunchSettings.from_given(given("launch", timeout="0")).job.timeout_s is None
 
 
 def test_repeated_flags_and_lists_in_a_variable_are_read() -> None:
@@ -88,7 +95,9 @@ def test_every_command_has_its_typed_values() -> None:
     """The table and the classes fit together, for every command."""
     assert LocalSettings.from_given(given("local")).workers == 2
     assert WorkerSettings.from_given(given("worker")).sshd is Backend.AUTO
-    assert LaunchSettings.from_given(given("launch")).run.parallel == 128
+    assert WaitSettings.from_given(given("wait", min_workers="3")).min_workers == 3
+    for command in ("launch", "plan"):
+        assert LaunchSettings.from_given(given(command)).job.parallel == 128
 
 
 def test_an_unknown_variable_is_told_with_the_nearest_known() -> None:

@@ -9,8 +9,8 @@ from __future__ import annotations
 from mpi_agent.command.dialects.dialect import Dialect
 from mpi_agent.command.dialects.openmpi4 import OPEN_MPI_4
 from mpi_agent.command.dialects.openmpi5 import OPEN_MPI_5
-from mpi_agent.command.stack import Implementation, MpiStack
 from mpi_agent.errors import StackUnsupportedError
+from mpi_agent.job.stacks import Implementation, MpiStack
 
 __all__ = ["Dialect", "dialect_of"]
 

@@ -24,7 +24,10 @@ class Dialect:
         default_hostfile: parameter with the hostfile, for programs that call mpirun themselves.
         ssh_arguments_aliases: other names under which users set the ssh arguments.
         refuses_single_dash: long options must be written with two dashes.
+        takes_ipv6_addresses: a host may be given by its IPv6 address; a name is always taken.
+        daemon: what mpirun starts on each host.
         finds_its_daemon: sends the daemon's full path by itself, so needs no --prefix.
+        daemon_parameters: options and parameters by which a user has another daemon started.
     """
 
     name: str
@@ -38,4 +41,7 @@ class Dialect:
     default_hostfile: str
     ssh_arguments_aliases: tuple[str, ...]
     refuses_single_dash: bool
+    takes_ipv6_addresses: bool
+    daemon: str
     finds_its_daemon: bool
+    daemon_parameters: tuple[str, ...]

@@ -1,7 +1,8 @@
 """Open MPI 4.1 (ORTE).
 
 Source: Open MPI 4.1.4 of Debian 12, measured 2026-11: plain `orted` is looked for in the remote
-login's PATH unless --prefix is given; single-dash long options are accepted.
+login's PATH unless --prefix is given; single-dash long options are accepted; for a
+host given by its IPv6 address mpirun prints "illegal character in node" and hangs for ever.
 """
 
 from __future__ import annotations
@@ -23,5 +24,8 @@ OPEN_MPI_4 = Dialect(
     default_hostfile="orte_default_hostfile",
     ssh_arguments_aliases=("plm_rsh_args",),
     refuses_single_dash=False,
+    takes_ipv6_addresses=False,
+    daemon="orted",
     finds_its_daemon=False,
+    daemon_parameters=("orte_launch_agent", "launch-agent"),
 )

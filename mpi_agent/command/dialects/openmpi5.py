@@ -23,5 +23,8 @@ OPEN_MPI_5 = Dialect(
     default_hostfile="prte_default_hostfile",
     ssh_arguments_aliases=("plm_ssh_args", "plm_rsh_args"),
     refuses_single_dash=True,
+    takes_ipv6_addresses=True,
+    daemon="prted",
     finds_its_daemon=True,
+    daemon_parameters=("prte_launch_agent", "launch-agent"),
 )

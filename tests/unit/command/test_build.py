@@ -11,9 +11,10 @@ from hypothesis import strategies as st
 
 from mpi_agent.command.build import build_plan
 from mpi_agent.command.plan import LaunchPlan
-from mpi_agent.command.stack import Implementation, MpiStack, recognise_version
 from mpi_agent.environment import rank_environment
 from mpi_agent.errors import SettingsError, StackUnsupportedError
+from mpi_agent.job.hosts import Host, HostList, Role
+from mpi_agent.job.stacks import Implementation, MpiStack, recognise_version
 from tests.builders import (
     OPEN_MPI_4_STACK,
     OPEN_MPI_5_STACK,
@@ -180,6 +181,38 @@ def test_a_launcher_of_its_own_is_told_by_variables() -> None:
         "PRTE_MCA_hwloc_default_binding_policy": "none",
         "MPI_AGENT_SHIM": "off",
     }
+
+
+@pytest.mark.parametrize("stack", STACKS.values(), ids=STACKS)
+def test_a_host_given_by_its_ipv6_address_is_refused_where_mpirun_would_hang(
+    stack: MpiStack,
+) -> None:
+    """Open MPI 4.1.4 hangs for ever on it; 5.0.11 takes it."""
+    host = Host(name="fd77::2", slots=1, role=Role.WORKER, index=0)
+    hosts = HostList(hosts=(host,), source="--hosts")
+
+    if stack is OPEN_MPI_5_STACK:
+        assert build_plan(a_launch_request(), hosts, stack).hostfile_text == "fd77::2 slots=1\n"
+    else:
+        with pytest.raises(SettingsError, match="hangs"):
+            build_plan(a_launch_request(), hosts, stack)
+
+
+@pytest.mark.parametrize(
+    ("line", "stack", "daemon"),
+    [
+        ("./pi", OPEN_MPI_4_STACK, "orted"),
+        ("./pi", OPEN_MPI_5_STACK, "/usr/bin/prted"),
+        ("mpirun --prefix /opt/ompi ./pi", OPEN_MPI_4_STACK, "/opt/ompi/bin/orted"),
+        ("mpirun --mca orte_launch_agent /my/orted ./pi", OPEN_MPI_4_STACK, None),
+        ("mpirun --launch-agent /my/prted ./pi", OPEN_MPI_5_STACK, None),
+    ],
+)
+def test_the_wait_asks_for_the_daemon_that_mpirun_will_call(
+    line: str, stack: MpiStack, daemon: str | None
+) -> None:
+    """By name where the login's PATH finds it, else by path; not at all where the user chose."""
+    assert plan_of(line, stack).daemon == daemon
 
 
 def test_an_mpirun_line_without_a_program_is_refused() -> None:

@@ -6,10 +6,12 @@ import signal
 
 import pytest
 
-from mpi_agent.explain.ending import conclude
+from mpi_agent.explain.ending import blame_hosts, conclude
 from mpi_agent.explain.exit_status import describe_exit, describe_seconds
 from mpi_agent.job.endings import Ending, ProcessExit, Verdict
-from tests.builders import a_process_exit
+from mpi_agent.job.readiness import HostReadiness, Obstacle, ReadinessReport
+from mpi_agent.wait.ladder import advance
+from tests.builders import a_probe_result, a_process_exit
 
 
 def ended(code: int | None, *, by_signal: int | None = None, stop: int | None = None) -> Ending:
@@ -48,6 +50,21 @@ def test_the_summary_is_one_line_with_the_cause() -> None:
     """It fits `kubectl describe`."""
     assert ended(7).summary == '"pi" failed with exit code 7 after 1.5 s'
     assert "\n" not in ended(1, stop=signal.SIGTERM).summary
+
+
+def test_a_failed_launch_names_who_went_away_after_the_wait() -> None:
+    """And is left as it is while everybody still lets us in."""
+    gone = advance(
+        HostReadiness(host="w-1"), a_probe_result("w-1", obstacle=Obstacle.PORT_REFUSED), pause_s=1
+    )
+    there = HostReadiness(host="w-0", is_ready=True)
+
+    def blamed(*hosts: HostReadiness) -> str:
+        report = ReadinessReport(hosts=hosts, elapsed_s=1.0, timeout_s=3.0)
+        return blame_hosts(ended(255), report).summary
+
+    assert blamed(there, gone).endswith("; w-1 went away after the wait: connection refused")
+    assert blamed(there) == ended(255).summary
 
 
 @pytest.mark.parametrize(

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from mpi_agent.ssh.banner import NotSshError, find_banner
 from mpi_agent.ssh.trust import (
     SshTarget,
     SshTerms,
+    cheap_key_exchanges,
+    fingerprint_of,
+    fingerprints_in,
     host_key_alias,
     principals_of,
     render_known_hosts,
@@ -53,6 +58,57 @@ def test_every_host_has_its_port_and_alias_in_front_of_the_common_part() -> None
     ):
         assert f"  {line}\n" in text
     assert text.rstrip().endswith("Include /etc/ssh/ssh_config")
+
+
+def test_the_cheap_key_exchange_stands_before_the_clients_own() -> None:
+    """And before the image's configuration, for ssh takes the first value; unless unwanted."""
+    terms = replace(TERMS, key_exchanges=("mlkem768x25519-sha256", "curve25519-sha256"))
+    text = render_ssh_config(terms, ())
+
+    line = "  KexAlgorithms ^mlkem768x25519-sha256,curve25519-sha256\n"
+    assert text.index(line) < text.index("Include /etc/ssh/ssh_config")
+    assert "KexAlgorithms" not in render_ssh_config(TERMS, ())
+
+
+@pytest.mark.parametrize(
+    ("allowed", "chosen"),
+    [
+        (("sntrup761x25519-sha512", "curve25519-sha256"), ("curve25519-sha256",)),
+        (
+            ("curve25519-sha256", "mlkem768x25519-sha256"),
+            ("mlkem768x25519-sha256", "curve25519-sha256"),
+        ),
+        (("ecdh-sha2-nistp256",), ()),
+        ((), ()),
+    ],
+    ids=["OpenSSH 9.2", "OpenSSH 10.0", "a policy without them", "no OpenSSH"],
+)
+def test_only_key_exchanges_that_the_image_allows_are_preferred(
+    allowed: tuple[str, ...], chosen: tuple[str, ...]
+) -> None:
+    """A system-wide policy, as of FIPS, is the user's word."""
+    assert cheap_key_exchanges(allowed) == chosen
+
+
+ED25519 = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIK0wmN/Cr3JXqmLW7u+g9pTh+wyqDHpSQEIQczXkVx9q"
+ED25519_FINGERPRINT = "SHA256:FHsTyFHNmvNpw4o7+rp+M1yqMyBF8vXSBRkZtkQ0RKY"
+
+
+def test_a_fingerprint_is_the_one_that_ssh_keygen_prints() -> None:
+    """So that the launcher's, the worker's and a human's can be compared."""
+    assert fingerprint_of(ED25519) == ED25519_FINGERPRINT
+    assert fingerprint_of(f"{ED25519} job") == ED25519_FINGERPRINT
+
+
+def test_each_key_of_a_file_is_told_once() -> None:
+    """Options, comments, repetitions and nonsense in it do not matter."""
+    text = (
+        f"# {ED25519}\n\n{ED25519} job\n"
+        f'from="10.0.0.0/8",command="ssh-add a" {ED25519}\nssh-rsa nonsense!\nssh-rsa\n'
+    )
+
+    assert fingerprints_in(text) == (ED25519_FINGERPRINT,)
+    assert fingerprints_in("") == ()
 
 
 def test_a_worker_answers_to_every_form_of_its_name() -> None:

@@ -1,0 +1,219 @@
+"""The question that a login is asked: has this host what the launch needs.
+
+Is the MPI daemon where this launcher will call it, does it fit, is the program linked with the same
+MPI, and can the host connect back to the launcher? One POSIX shell line, so that it works over any
+login shell and in the barest image; it starts with a word of ours, because start-up files may print
+before it, and ends with another. What it cannot find out passes with a note. The daemons themselves
+do not tell their version: a daemon that is byte for byte the launcher's own fits, otherwise the
+mpirun beside it is asked.
+
+Source: Open MPI 4.1.4 and 5.0.11, MPICH 4.0.2/5.0.2 and Intel MPI 2021.19, measured 2026-11: what
+each launcher calls on a host, and how it goes wrong when that is missing or another version.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+from dataclasses import dataclass
+
+from mpi_agent.job.readiness import Obstacle
+from mpi_agent.job.stacks import MpiStack, implementation_of_library, recognise_version
+
+__all__ = [
+    "ANSWER_ENDS",
+    "Equipment",
+    "EquipmentAnswer",
+    "LauncherAddress",
+    "judge_answer",
+    "question_line",
+]
+
+ANSWER_ENDS = "mpi-agent-answer-ends"
+_ANSWER_BEGINS = "mpi-agent-answer-begins"
+_LONGEST_QUOTE = 60
+_SCRIPT = (
+    f"echo {_ANSWER_BEGINS}; exec 2>/dev/null; "
+    'd=$(command -v "$1"); echo "daemon=$d"; '
+    'if [ -n "$d" ]; then if [ "$(sha256sum <"$d")" = "$2  -" ]; then echo build=same; else '
+    'MPI_AGENT_SHIM=off "${d%/*}/mpirun" --version </dev/null | sed -n "1,12s/^/version=/p"; '
+    "fi; fi; "
+    'if [ -n "$3" ] && p=$(command -v "$3") && [ -f "$p" ]; then '
+    'timeout 5 grep -aoh "libmpi[a-z]*[.]so[.][0-9]*" "$p" | sed -n "1,20s/^/links=/p"; fi; '
+    'if [ -n "$4" ]; then '
+    "if command -v bash >/dev/null && command -v timeout >/dev/null; then "
+    's=$(timeout 5 bash -c "exec 3<>/dev/tcp/\\$0/\\$1" "$4" "$5" 2>&1); '
+    'echo "back=$? $s"; '
+    "else echo back=unknown; fi; fi; "
+    f"echo {ANSWER_ENDS}"
+)
+"""Arguments: daemon, sha256 of the launcher's own, program or nothing, address or nothing, port."""
+
+_GREP_IS_GONE = "No such file or directory"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LauncherAddress:
+    """Where a host is to connect back to.
+
+    Attributes:
+        host: the launcher's name, where the daemons use it; else its address.
+    """
+
+    host: str
+    port: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Equipment:
+    """What a host must have.
+
+    Attributes:
+        stack: the launcher's own MPI.
+        daemon: absolute path, or a bare name that the login's PATH must find.
+        daemon_sha256: of the launcher's own daemon, empty when it has none.
+        program: absolute path or bare name of what the ranks run, None when it cannot be told.
+    """
+
+    stack: MpiStack
+    daemon: str
+    daemon_sha256: str
+    program: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EquipmentAnswer:
+    """Whether a host has it; detail is set exactly when there is an obstacle."""
+
+    obstacle: Obstacle | None = None
+    detail: str = ""
+    notes: tuple[str, ...] = ()
+
+
+def question_line(equipment: Equipment, back: LauncherAddress | None) -> str:
+    """Return the command line for a login; `back` is left out where nobody needs to connect."""
+    arguments = (
+        equipment.daemon,
+        equipment.daemon_sha256 or "none",
+        equipment.program or "",
+        back.host if back else "",
+        str(back.port) if back else "",
+    )
+    words = " ".join(shlex.quote(argument) for argument in arguments)
+    return f"/bin/sh -c '{_SCRIPT}' sh {words}"
+
+
+def judge_answer(
+    equipment: Equipment, back: LauncherAddress | None, said: str, *, ended: bool, limit_s: float
+) -> EquipmentAnswer:
+    """Return what the answer means.
+
+    Args:
+        said: everything the login printed.
+        ended: the login's command ended by itself, or said all it had to say.
+    """
+    before, begins, rest = said.partition(_ANSWER_BEGINS)
+    if not begins:
+        return _no_answer(before, ended=ended, limit_s=limit_s)
+    notes = [_noise_note(before)] if before.strip() else []
+    answer, ends, _ = rest.partition(ANSWER_ENDS)
+    if not ends:
+        notes.append("the question about its MPI was not answered to the end")
+    values = _values(answer)
+    for judge in (_judge_daemon, _judge_program):
+        verdict = judge(equipment, values)
+        if verdict.obstacle is not None:
+            return verdict
+        notes += verdict.notes
+    if back is not None:
+        verdict = _judge_back(back, values)
+        if verdict.obstacle is not None:
+            return verdict
+        notes += verdict.notes
+    return EquipmentAnswer(notes=tuple(notes))
+
+
+def _no_answer(said: str, *, ended: bool, limit_s: float) -> EquipmentAnswer:
+    quoted = f" after printing {_quote(said)}" if said.strip() else ""
+    if ended:
+        return EquipmentAnswer(
+            obstacle=Obstacle.SHELL_BROKEN,
+            detail=f"the login ended{quoted} before it ran a command",
+        )
+    return EquipmentAnswer(
+        obstacle=Obstacle.SHELL_SILENT,
+        detail=f"a command was not run within {limit_s:g} s of the login{quoted}",
+    )
+
+
+def _values(answer: str) -> dict[str, list[str]]:
+    values: dict[str, list[str]] = {}
+    for line in answer.splitlines():
+        name, equals, value = line.partition("=")
+        if equals:
+            values.setdefault(name, []).append(value)
+    return values
+
+
+def _judge_daemon(equipment: Equipment, values: dict[str, list[str]]) -> EquipmentAnswer:
+    stack, daemon = equipment.stack, equipment.daemon
+    if "daemon" not in values:
+        return EquipmentAnswer(notes=("whether the MPI daemon is there is unknown",))
+    if not values["daemon"][0]:
+        where = f'there is no "{daemon}"' if "/" in daemon else f'"{daemon}" is not in PATH'
+        return EquipmentAnswer(
+            obstacle=Obstacle.DAEMON_MISSING, detail=f"{where}, which {stack.title} calls there"
+        )
+    if "build" in values:
+        return EquipmentAnswer()
+    found = recognise_version("\n".join(values.get("version", [])))
+    if found is None:
+        return EquipmentAnswer(notes=(f'the version of "{values["daemon"][0]}" is unknown',))
+    implementation, version = found
+    title = f"{implementation.value} {'.'.join(str(number) for number in version)}"
+    if implementation is not stack.implementation or version[0] != stack.version[0]:
+        return EquipmentAnswer(
+            obstacle=Obstacle.DAEMON_DIFFERS,
+            detail=f'"{values["daemon"][0]}" is of {title}, the launcher runs {stack.title}',
+        )
+    if version != stack.version:
+        return EquipmentAnswer(notes=(f"it has {title}, the launcher {stack.title}",))
+    return EquipmentAnswer()
+
+
+def _judge_program(equipment: Equipment, values: dict[str, list[str]]) -> EquipmentAnswer:
+    """Refuse a program of another MPI: mpirun would start singletons and end with 0."""
+    libraries = tuple(dict.fromkeys(values.get("links", [])))
+    families = {library: implementation_of_library(library) for library in libraries}
+    known = {library: family for library, family in families.items() if family is not None}
+    if not known or any(equipment.stack.runs_with(family) for family in known.values()):
+        return EquipmentAnswer()
+    library, family = next(iter(known.items()))
+    return EquipmentAnswer(
+        obstacle=Obstacle.PROGRAM_DIFFERS,
+        detail=f'"{equipment.program}" is linked with {library} of {family.value}, '
+        f"mpirun is of {equipment.stack.title}",
+    )
+
+
+def _judge_back(back: LauncherAddress, values: dict[str, list[str]]) -> EquipmentAnswer:
+    code, _, said = values.get("back", ["unknown"])[0].partition(" ")
+    if code == "0":
+        return EquipmentAnswer()
+    if code == "unknown" or _GREP_IS_GONE in said:
+        return EquipmentAnswer(notes=("whether it can connect back to the launcher is unknown",))
+    why = "no answer within 5 s" if code == "124" else said.rpartition(": ")[2] or f"code {code}"
+    return EquipmentAnswer(
+        obstacle=Obstacle.LAUNCHER_UNREACHABLE,
+        detail=f"it cannot connect to the launcher at {back.host} port {back.port}: {why}",
+    )
+
+
+def _noise_note(said: str) -> str:
+    return f"start-up files print {_quote(said)} at every login"
+
+
+def _quote(said: str) -> str:
+    text = re.sub(r"\s+", " ", said.strip())
+    cut = text if len(text) <= _LONGEST_QUOTE else f"{text[:_LONGEST_QUOTE]}..."
+    return f'"{cut}"'

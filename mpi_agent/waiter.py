@@ -1,0 +1,159 @@
+"""Finds the job of one program and waits for its hosts: all of `wait`, the start of `launch`."""
+
+from __future__ import annotations
+
+import asyncio
+import importlib
+import time
+from collections.abc import Mapping
+from dataclasses import replace
+
+from mpi_agent.command_settings import JobSettings, RunSettings
+from mpi_agent.container import own_names
+from mpi_agent.errors import ReadinessError, SettingsError, StackUnsupportedError
+from mpi_agent.job.events import EventSink, Noted
+from mpi_agent.job.readiness import ReadinessReport
+from mpi_agent.job_access import JobAccess
+from mpi_agent.job_finder import Job, JobFinder
+from mpi_agent.planner import Planner
+from mpi_agent.ready_job import ReadyJob, WaitRequest, with_local_hosts
+from mpi_agent.wait.equipment import Equipment
+
+__all__ = ["Waiter"]
+
+_ANY_PROGRAM = ("true",)
+_LOOK_AGAIN_S = 3.0
+_VARIABLES_OF_A_POD = ("KUBERNETES_SERVICE_HOST", "K_MPI_JOB_ROLE")
+
+
+class Waiter:
+    """Waits for the hosts of one program's job.
+
+    Args:
+        program: what stands behind `--`; empty where only the hosts matter.
+    """
+
+    def __init__(
+        self,
+        settings: JobSettings,
+        program: tuple[str, ...],
+        access: JobAccess,
+        *,
+        environ: Mapping[str, str],
+        emit: EventSink,
+    ) -> None:
+        self._settings = settings
+        self._program = program
+        self._access = access
+        self._environ = environ
+        self._emit = emit
+        self._started_at_s = 0.0
+        self._finder = JobFinder(
+            settings,
+            program,
+            environ=environ,
+            emit=emit,
+            search_path=access.local.search_path if access.local else (),
+        )
+
+    async def find(self) -> Job:
+        """Return the job; the time of the wait runs from now on. Raises like `JobFinder.find`."""
+        self._started_at_s = time.monotonic()
+        return await self._finder.find()
+
+    async def wait(self, *, enough: int | None = None) -> ReadyJob:
+        """Find the job and return it once its hosts, or enough of them, are ready.
+
+        Raises:
+            SettingsError: more hosts are waited for than the job has.
+            MpiAgentError: as `find` and `until_ready` do.
+        """
+        job = await self.find()
+        total = len(job.hosts.hosts)
+        if enough is not None and enough > total:
+            raise SettingsError(
+                f"cannot wait for {enough} ready hosts: the job has {total}",
+                hint="give --min-workers a number that the job can reach",
+            )
+        return await self.until_ready(job, self._equipment(job), enough=enough)
+
+    async def until_ready(
+        self, job: Job, equipment: Equipment | None, *, enough: int | None = None
+    ) -> ReadyJob:
+        """Return the job as it is once enough of its hosts are ready; local ones always are.
+
+        Raises:
+            ReadinessError: they are not in time, or never will be.
+            ClientKeyError: this launcher has no key to log in with.
+        """
+        if not job.hosts.remote:
+            nobody = ReadinessReport(hosts=(), elapsed_s=0.0, timeout_s=self._settings.timeout_s)
+            return ReadyJob(job=job, report=with_local_hosts(nobody, job.hosts))
+        await asyncio.gather(
+            self._access.ask_image(job.hosts.remote[0].name),
+            asyncio.to_thread(self._access.write_credentials),
+            asyncio.to_thread(importlib.import_module, "mpi_agent.host_wait"),
+        )
+        from mpi_agent.host_wait import HostWait  # see there: slow, and only for those who wait
+
+        local_count = len(job.hosts.hosts) - len(job.hosts.remote)
+        remote_enough = None if enough is None else max(0, enough - local_count)
+        request = self._request(equipment, remote_enough)
+        wait = HostWait(request, job, emit=self._emit, follower=self._finder.follower)
+        return await wait.until_ready()
+
+    async def look_again(self, job: Job) -> ReadinessReport:
+        """Return who still lets us in, after a wait, within a few seconds; nothing is emitted."""
+        from mpi_agent.host_wait import HostWait
+
+        request = replace(
+            self._request(None, None),
+            timeout_s=_LOOK_AGAIN_S,
+            started_at_s=time.monotonic(),
+            own_name=None,
+        )
+        try:
+            return (await HostWait(request, job, emit=lambda _: None).until_ready()).report
+        except ReadinessError as error:
+            return error.report
+
+    def _request(self, equipment: Equipment | None, enough: int | None) -> WaitRequest:
+        access = self._access
+        in_pod = any(name in self._environ for name in _VARIABLES_OF_A_POD)
+        return WaitRequest(
+            terms=access.terms,
+            ports=access.ports,
+            targets=access.targets,
+            equipment=equipment,
+            asks_back=access.local is None,
+            parallel=self._settings.parallel,
+            timeout_s=self._settings.timeout_s,
+            started_at_s=self._started_at_s,
+            enough=enough,
+            own_name=_own_full_name() if in_pod and access.local is None else None,
+            in_pod=in_pod,
+        )
+
+    def _equipment(self, job: Job) -> Equipment | None:
+        """Return what the program needs on each host; for no program, what any would need."""
+        if job.stack is None:
+            return None
+        settings = RunSettings(allow_idle_hosts=True)
+        planner = Planner(
+            self._program or _ANY_PROGRAM, settings, self._access, environ=self._environ
+        )
+        try:
+            equipment = planner.equipment(job, planner.plan(job))
+        except StackUnsupportedError as error:
+            if self._program:
+                raise
+            self._emit(Noted(text=f"{error.summary}; hosts are asked for the login alone"))
+            return None
+        if equipment is None or self._program:
+            return equipment
+        return replace(equipment, program=None)
+
+
+def _own_full_name() -> str | None:
+    """Return the name by which other pods can know this one, None for a pod without a Service."""
+    return next((name for name in own_names() if "." in name), None)

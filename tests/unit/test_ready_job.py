@@ -1,0 +1,57 @@
+"""Local hosts in a report: ready without being asked, and counted."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from mpi_agent.job.hosts import HostList
+from mpi_agent.job.readiness import HostReadiness, ReadinessReport
+from mpi_agent.job_finder import Job
+from mpi_agent.ready_job import ReadyJob, job_of_report, with_local_hosts
+from tests.builders import a_host, a_host_list
+
+HOSTS = HostList(hosts=(a_host(0), a_host(1, is_local=True), a_host(2)), source="--hosts")
+
+
+def report(*, ready: bool, enough: int | None = None) -> ReadinessReport:
+    """Return a report of the two hosts that were asked."""
+    asked = tuple(HostReadiness(host=host.name, is_ready=ready) for host in HOSTS.remote)
+    return ReadinessReport(hosts=asked, elapsed_s=1.0, timeout_s=None, enough=enough)
+
+
+def test_local_hosts_stand_in_the_report_at_their_place() -> None:
+    """And are ready whatever the others are."""
+    full = with_local_hosts(report(ready=False), HOSTS)
+
+    assert tuple(host.host for host in full.hosts) == HOSTS.names
+    assert [host.is_ready for host in full.hosts] == [False, True, False]
+
+
+@pytest.mark.parametrize(("enough", "ready"), [(0, True), (1, False), (None, False)])
+def test_what_is_enough_counts_local_hosts_too(enough: int | None, ready: bool) -> None:
+    """So a report says the same with and without them."""
+    asked = report(ready=False, enough=enough)
+
+    assert asked.is_ready is ready
+    assert with_local_hosts(asked, HOSTS).is_ready is ready
+
+
+def test_a_change_that_comes_after_the_report_does_not_count() -> None:
+    """Nobody asked the new host; other slots of those who were asked do count."""
+    job = Job(hosts=a_host_list(2), stack=None, keeps_host_option=False)
+    with_slots = replace(job, hosts=a_host_list(2, slots=4))
+    too_late = replace(job, hosts=a_host_list(3))
+    asked = tuple(HostReadiness(host=name, is_ready=True) for name in job.hosts.names)
+    ended = ReadinessReport(hosts=asked, elapsed_s=1.0, timeout_s=None)
+
+    assert job_of_report(ended, (job, with_slots, too_late)) is with_slots
+
+
+def test_only_hosts_that_need_ssh_are_remote() -> None:
+    """They get their place in the configuration of ssh; local ones have no port."""
+    job = Job(hosts=HOSTS, stack=None, keeps_host_option=False)
+    ready = ReadyJob(job=job, report=with_local_hosts(report(ready=True), HOSTS))
+
+    assert [host.host for host in ready.remote] == [host.name for host in HOSTS.remote]
