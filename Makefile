@@ -6,7 +6,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint types unit integration e2e system clean
+.PHONY: help demo test lint types unit integration e2e bench system clean
 
 help: ## show this list
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
@@ -43,6 +43,12 @@ integration: $(VENV)/.test ## real sshd, real mpirun, real name servers on loopb
 
 e2e: $(VENV)/.test ## images and jobs in real containers
 	$(BIN)/pytest -rP tests/e2e
+
+bench: $(VENV)/.demo ## figures as ratios, about 40 minutes (as root); see benchmarks/README.md
+	$(BIN)/python -m benchmarks.startup
+	$(BIN)/python -m benchmarks.waiting
+	$(BIN)/python -m benchmarks.late_worker
+	$(BIN)/python -m benchmarks.launching
 
 clean: ## remove what the targets above made in this directory
 	rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache .hypothesis

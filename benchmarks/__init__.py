@@ -1,0 +1,1 @@
+"""Figures as ratios against something else measured in the same run; see README.md."""
