@@ -147,11 +147,7 @@ class WaitSettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkerSettings:
-    """What `worker` was told.
-
-    Attributes:
-        http_port: None serves nothing.
-    """
+    """What `worker` was told."""
 
     ssh_port: int | None
     ssh_key: str | None
@@ -161,7 +157,6 @@ class WorkerSettings:
     ready_file: str | None
     grace_s: float
     state_dir: str | None
-    http_port: int | None = None
 
     @classmethod
     def from_given(cls, given: Given) -> WorkerSettings:
@@ -175,7 +170,6 @@ class WorkerSettings:
             ready_file=given.text("ready-file"),
             grace_s=given.duration_s("grace"),
             state_dir=given.text("state-dir"),
-            http_port=given.port("http-port"),
         )
 
 

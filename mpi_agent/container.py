@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import os
 import pwd
+import resource
 import socket
+import sys
 from dataclasses import dataclass
 from pathlib import Path
 
 __all__ = [
     "Account",
     "ensure_identity",
+    "most_open_files",
     "own_account",
     "own_addresses",
     "own_names",
@@ -120,6 +123,12 @@ def pod_namespace() -> str | None:
                 if len(labels) > 2 and labels[1] == "svc":
                     return labels[0]
     return None
+
+
+def most_open_files() -> int:
+    """Return how many files and sockets this process may have open."""
+    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    return sys.maxsize if soft == resource.RLIM_INFINITY else soft
 
 
 def real_program(path: Path) -> Path:

@@ -10,8 +10,8 @@ An exception means that the agent itself could not do its part; how the program 
         HostSourceInvalidError    65  it is there and cannot be understood; carries the line
       ReadinessError                  carries the ReadinessReport
         HostsNotReadyError       200  names or ports still missing at the deadline
-        HostsRefusedError         77  every host answered, some refused our key
-        HostsUnfitError           78  every host let us in, some cannot do what the job needs
+        HostsRefusedError         77  a host refused our key for good
+        HostsUnfitError           78  a host is there and cannot do what the job needs
       ClientKeyError              77  the launcher's private key is missing or unreadable
       LaunchError
         SlotsExceededError        78  more processes than slots, oversubscription not asked for
@@ -134,13 +134,13 @@ class HostsNotReadyError(ReadinessError):
 
 
 class HostsRefusedError(ReadinessError):
-    """Every host answered, and some refused the job's key."""
+    """A host refused the job's key, or showed a foreign host key, and will go on so."""
 
     exit_code = 77
 
 
 class HostsUnfitError(ReadinessError):
-    """Every host let us in, and some cannot do what the job needs."""
+    """A host is there and cannot do what the job needs."""
 
     exit_code = 78
 

@@ -18,6 +18,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
 from dataclasses import replace
 
 from mpi_agent.command.stack import speaks_ipv6
+from mpi_agent.container import most_open_files
 from mpi_agent.discover.follow import Follower
 from mpi_agent.job.events import EventSink, HostsReady, Noted
 from mpi_agent.job.hosts import HostList, fold_names
@@ -36,6 +37,11 @@ from mpi_agent.wait.report import readiness_error
 from mpi_agent.wait.ssh import BackConnection, LoginProbe
 
 __all__ = ["HostWait"]
+
+_OTHER_FILES = 260
+"""descriptors beside the probes': up to 200 of name look-ups, and the process's own"""
+_USUAL_ADDRESSES = 2
+_NOT_LISTENING = "hosts are not asked to connect back: this container cannot listen on any port"
 
 
 class HostWait:
@@ -63,6 +69,8 @@ class HostWait:
             self._emit(Noted(text="the wait has no limit (--timeout 0)"))
         async with contextlib.AsyncExitStack() as stack:
             port = await stack.enter_async_context(listening()) if self._asks_back else None
+            if self._asks_back and port is None:
+                self._emit(Noted(text=_NOT_LISTENING))
             gate = self._gate(BackConnection(port=port) if port else None)
             await stack.enter_async_context(_beside(self._follow(gate)))
             await stack.enter_async_context(self._own_name())
@@ -94,12 +102,21 @@ class HostWait:
             probe=probe,
             now_s=time.monotonic,
             emit=self._emit,
-            parallel=request.parallel,
+            parallel=self._parallel(),
             jitter=random.random,
             timeout_s=request.timeout_s,
             enough=request.enough,
             started_at_s=request.started_at_s,
         )
+
+    def _parallel(self) -> int:
+        """Return how many probes may be in flight; each may have several sockets open."""
+        sockets = _USUAL_ADDRESSES * max(1, len(self._request.ports))
+        room = max(1, (most_open_files() - _OTHER_FILES) // sockets)
+        if room < self._request.parallel:
+            text = f"{room} probes at a time, because of the limit of open files (ulimit -n)"
+            self._emit(Noted(text=text))
+        return min(room, self._request.parallel)
 
     async def _follow(self, gate: Gate) -> None:
         """Let the gate wait for the hosts that the source names by now."""

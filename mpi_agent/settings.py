@@ -175,10 +175,16 @@ ALL_SETTINGS: tuple[Setting, ...] = (
     _row(
         "http-port",
         Kind.PORT_NUMBER,
-        (*_JOB, *_WORKER),
+        _JOB,
         "Port that serves health, status and metrics; default: none.",
     ),
-    _choice("output", Form, _WAIT, "What is printed on stdout; JSON tells every host.", Form.TEXT),
+    _choice(
+        "output",
+        Form,
+        _WAIT,
+        "json prints every host on stdout; text prints nothing there.",
+        Form.TEXT,
+    ),
     _choice(
         "log-format", Form, (*_ANY_WAIT, *_WORKER), "How the log on stderr is written.", Form.TEXT
     ),

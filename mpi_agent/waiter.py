@@ -89,11 +89,15 @@ class Waiter:
         if not job.hosts.remote:
             nobody = ReadinessReport(hosts=(), elapsed_s=0.0, timeout_s=self._settings.timeout_s)
             return ReadyJob(job=job, report=with_local_hosts(nobody, job.hosts))
-        await asyncio.gather(
+        outcomes = await asyncio.gather(
             self._access.ask_image(job.hosts.remote[0].name),
             asyncio.to_thread(self._access.write_credentials),
             asyncio.to_thread(importlib.import_module, "mpi_agent.host_wait"),
+            return_exceptions=True,
         )
+        for outcome in outcomes:
+            if isinstance(outcome, BaseException):
+                raise outcome
         from mpi_agent.host_wait import HostWait  # see there: slow, and only for those who wait
 
         local_count = len(job.hosts.hosts) - len(job.hosts.remote)

@@ -15,6 +15,7 @@ from mpi_agent.command.arguments import is_question
 from mpi_agent.command.plan import LaunchPlan
 from mpi_agent.command.stack import detect_stack
 from mpi_agent.command_settings import LaunchSettings
+from mpi_agent.explain.publish import telling_failures
 from mpi_agent.launcher import Launcher
 from mpi_agent.run.executable import become
 from mpi_agent.run.signals import SignalInbox
@@ -40,7 +41,8 @@ def command(call: Call, program: tuple[str, ...]) -> None:
         if not settings.becomes_mpirun:
             sys.exit(asyncio.run(_launch(launcher)))
         plan = asyncio.run(_prepare(launcher))
-    become(plan.executable, plan.argv, plan.environment(os.environ))
+    with telling_failures():
+        become(plan.executable, plan.argv, plan.environment(os.environ))
 
 
 async def _launch(launcher: Launcher) -> int:

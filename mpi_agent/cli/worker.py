@@ -11,7 +11,6 @@ import click
 from mpi_agent.cli.call import Call
 from mpi_agent.cli.options import settings_options
 from mpi_agent.command_settings import WorkerSettings
-from mpi_agent.job.events import EventSink
 from mpi_agent.worker.worker import Worker
 
 __all__ = ["command"]
@@ -28,9 +27,5 @@ def command(call: Call, sshd_arguments: tuple[str, ...]) -> None:
     """
     settings = WorkerSettings.from_given(call.given)
 
-    async def run(emit: EventSink) -> int:
-        return await Worker(settings, sshd_arguments, environ=os.environ, emit=emit).run()
-
-    with call.listening(settings.http_port) as emit:
-        code = asyncio.run(run(emit))
-    sys.exit(code)
+    worker = Worker(settings, sshd_arguments, environ=os.environ, emit=call.log)
+    sys.exit(asyncio.run(worker.run()))

@@ -26,10 +26,11 @@ def change_between(before: HostList, after: HostList) -> HostChange | None:
     """Return what is new, None when nothing is."""
     if after.hosts == before.hosts:
         return None
+    old, new = frozenset(before.names), frozenset(after.names)
     return HostChange(
         hosts=after,
-        added=tuple(name for name in after.names if name not in before.names),
-        removed=tuple(name for name in before.names if name not in after.names),
+        added=tuple(name for name in after.names if name not in old),
+        removed=tuple(name for name in before.names if name not in new),
     )
 
 

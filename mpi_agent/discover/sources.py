@@ -19,7 +19,7 @@ from mpi_agent.job.readiness import HostReadiness, ReadinessReport
 
 __all__ = ["Discovery", "SourceRequest", "discover_hosts"]
 
-_SCRIPT_PAUSE_S = 1.0
+_PAUSE_WHILE_TOO_FEW_S = 1.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -102,7 +102,7 @@ async def _ask_until_enough(
     retrying = tenacity.AsyncRetrying(
         retry=tenacity.retry_if_result(lambda found: len(found.entries) < expected),
         stop=tenacity.stop_never if timeout_s is None else tenacity.stop_after_delay(timeout_s),
-        wait=tenacity.wait_fixed(_SCRIPT_PAUSE_S),
+        wait=tenacity.wait_fixed(_PAUSE_WHILE_TOO_FEW_S),
         retry_error_callback=lambda state: state.outcome.result() if state.outcome else None,
     )
     found: DiscoveredHosts = await retrying(reader.read)

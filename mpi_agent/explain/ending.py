@@ -53,9 +53,8 @@ def blame_hosts(ending: Ending, report: ReadinessReport) -> Ending:
     Args:
         report: where the hosts stood when they were asked once more.
     """
-    if not report.laggards:
+    gone = {host.host: host.last_failure.detail for host in report.laggards if host.last_failure}
+    if not gone:
         return ending
-    names = fold_names(tuple(host.host for host in report.laggards))
-    seen = report.laggards[0].last_failure
-    why = seen.detail if seen is not None else "no answer"
+    names, why = fold_names(tuple(gone)), next(iter(gone.values()))
     return replace(ending, summary=f"{ending.summary}; {names} went away after the wait: {why}")

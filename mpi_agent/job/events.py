@@ -1,6 +1,7 @@
-"""What happens in an agent's life, one class per thing; the only input of the log.
+"""What happens in an agent's life, one class per thing.
 
-Names are in the past tense. A fallback that is taken silently is a bug: it emits `Noted`.
+They are the only input of log, bar, metrics and status. Names are in the past tense. A fallback
+that is taken silently is a bug: it emits `Noted`.
 """
 
 from __future__ import annotations
@@ -65,10 +66,12 @@ class WaitStarted(Event):
 
     Attributes:
         timeout_s: None for no limit.
+        enough: how many ready hosts are waited for, None for all.
     """
 
     names: tuple[str, ...]
     timeout_s: float | None
+    enough: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -100,7 +103,7 @@ class WaitProgressed(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HostsReady(Event):
-    """Every host let us in."""
+    """Enough hosts are ready."""
 
     report: ReadinessReport
 

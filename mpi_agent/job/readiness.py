@@ -109,7 +109,7 @@ class HostReadiness:
         address: where it was dialled last, None before it was reachable.
         port: ssh port to dial, known once an SSH banner came.
         banner: what that port said.
-        notes: what the probe that passed could not find out.
+        notes: what the probe that passed could not find out, or is odd and does no harm.
     """
 
     host: str
@@ -157,10 +157,14 @@ class ReadinessReport:
     enough: int | None = None
 
     @property
+    def wanted(self) -> int:
+        """How many hosts must be ready."""
+        return len(self.hosts) if self.enough is None else min(self.enough, len(self.hosts))
+
+    @property
     def is_ready(self) -> bool:
         """True when as many hosts are ready as the wait is for."""
-        wanted = len(self.hosts) if self.enough is None else min(self.enough, len(self.hosts))
-        return self.ready_count >= wanted
+        return self.ready_count >= self.wanted
 
     @property
     def ready_count(self) -> int:

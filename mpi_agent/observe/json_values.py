@@ -84,7 +84,7 @@ def report_values(report: ReadinessReport, *, more_s: float = 0.0) -> JsonObject
     return {
         "ready": report.is_ready,
         "hosts_ready": report.ready_count,
-        "hosts_needed": total if report.enough is None else min(report.enough, total),
+        "hosts_needed": report.wanted,
         "hosts_total": total,
         "elapsed_s": report.elapsed_s + more_s,
         "timeout_s": report.timeout_s,

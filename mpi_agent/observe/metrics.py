@@ -25,7 +25,7 @@ from mpi_agent.observe.tally import OUTCOMES, STAGES, outcome_name, tally
 
 __all__ = ["Metrics"]
 
-_BUCKETS_S = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 15.0)
+_BUCKETS_S = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 20.0)
 """From an answer on the same node to the longest that one question may take."""
 
 
@@ -54,7 +54,7 @@ class Metrics:
         )
         self._durations = Histogram(
             "mpi_agent_probe_duration_seconds",
-            "How long one question to one host took, by the stage it asked for.",
+            "How long one question to one host took that was answered, by the stage it asked for.",
             ["stage"],
             buckets=_BUCKETS_S,
             registry=self.registry,

@@ -50,7 +50,7 @@ class Snapshot:
     """Where the job stands; what is not known yet is None.
 
     Attributes:
-        hosts_are_ready: the wait is over and nobody is missing.
+        hosts_are_ready: enough hosts are ready, or there was nobody to wait for.
     """
 
     phase: Phase = Phase.DISCOVERING
@@ -86,7 +86,7 @@ def advance(snapshot: Snapshot, event: Event, *, now_s: float) -> Snapshot:
             return replace(snapshot, report=report, hosts_are_ready=True)
         case ProgramStarted(pid=pid, np=np, host_count=host_count):
             program = Program(pid=pid, np=np, host_count=host_count, started_at_s=now_s)
-            return replace(snapshot, phase=Phase.RUNNING, program=program)
+            return replace(snapshot, phase=Phase.RUNNING, program=program, hosts_are_ready=True)
         case ProgramEnded(ending=ending):
             return replace(snapshot, phase=Phase.ENDED, ending=ending)
     return snapshot
@@ -95,4 +95,10 @@ def advance(snapshot: Snapshot, event: Event, *, now_s: float) -> Snapshot:
 def _first_report(event: WaitStarted, now_s: float) -> ReadinessReport:
     """Return where everybody stands before the first probe."""
     hosts = tuple(HostReadiness(host=name, since_s=now_s) for name in event.names)
-    return ReadinessReport(hosts=hosts, elapsed_s=0.0, timeout_s=event.timeout_s, at_s=now_s)
+    return ReadinessReport(
+        hosts=hosts,
+        elapsed_s=0.0,
+        timeout_s=event.timeout_s,
+        at_s=now_s,
+        enough=event.enough,
+    )

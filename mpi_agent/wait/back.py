@@ -16,9 +16,8 @@ __all__ = ["listening"]
 @contextlib.asynccontextmanager
 async def listening() -> AsyncIterator[int | None]:
     """Provide the port, open on every address; None where this container cannot listen."""
-    try:
-        listener = _listener()
-    except OSError:
+    listener = _listener()
+    if listener is None:
         yield None
         return
     server = await asyncio.start_server(_let_go, sock=listener)
@@ -27,11 +26,13 @@ async def listening() -> AsyncIterator[int | None]:
         yield port
 
 
-def _listener() -> socket.socket:
-    if socket.has_dualstack_ipv6():
-        with contextlib.suppress(OSError):
+def _listener() -> socket.socket | None:
+    with contextlib.suppress(OSError):
+        if socket.has_dualstack_ipv6():
             return socket.create_server(("::", 0), family=socket.AF_INET6, dualstack_ipv6=True)
-    return socket.create_server(("0.0.0.0", 0))
+    with contextlib.suppress(OSError):
+        return socket.create_server(("0.0.0.0", 0))
+    return None
 
 
 async def _let_go(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

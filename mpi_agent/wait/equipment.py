@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import re
 import shlex
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from mpi_agent.job.readiness import Obstacle
 from mpi_agent.job.stacks import MpiStack, implementation_of_library, recognise_version
@@ -49,7 +49,8 @@ _SCRIPT = (
 )
 """Arguments: daemon, sha256 of the launcher's own, program or nothing, address or nothing, port."""
 
-_GREP_IS_GONE = "No such file or directory"
+_NO_DEV_TCP = "No such file or directory"
+"""what a bash says that was built without /dev/tcp"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,11 +84,16 @@ class Equipment:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EquipmentAnswer:
-    """Whether a host has it; detail is set exactly when there is an obstacle."""
+    """Whether a host has it; detail is set exactly when there is an obstacle.
+
+    Attributes:
+        connects_back: whether it reached the launcher; None when it was not asked or cannot tell.
+    """
 
     obstacle: Obstacle | None = None
     detail: str = ""
     notes: tuple[str, ...] = ()
+    connects_back: bool | None = None
 
 
 def question_line(equipment: Equipment, back: LauncherAddress | None) -> str:
@@ -127,9 +133,7 @@ def judge_answer(
         notes += verdict.notes
     if back is not None:
         verdict = _judge_back(back, values)
-        if verdict.obstacle is not None:
-            return verdict
-        notes += verdict.notes
+        return replace(verdict, notes=(*notes, *verdict.notes))
     return EquipmentAnswer(notes=tuple(notes))
 
 
@@ -199,12 +203,13 @@ def _judge_program(equipment: Equipment, values: dict[str, list[str]]) -> Equipm
 def _judge_back(back: LauncherAddress, values: dict[str, list[str]]) -> EquipmentAnswer:
     code, _, said = values.get("back", ["unknown"])[0].partition(" ")
     if code == "0":
-        return EquipmentAnswer()
-    if code == "unknown" or _GREP_IS_GONE in said:
+        return EquipmentAnswer(connects_back=True)
+    if code == "unknown" or _NO_DEV_TCP in said:
         return EquipmentAnswer(notes=("whether it can connect back to the launcher is unknown",))
     why = "no answer within 5 s" if code == "124" else said.rpartition(": ")[2] or f"code {code}"
     return EquipmentAnswer(
         obstacle=Obstacle.LAUNCHER_UNREACHABLE,
+        connects_back=False,
         detail=f"it cannot connect to the launcher at {back.host} port {back.port}: {why}",
     )
 

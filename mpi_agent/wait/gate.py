@@ -1,7 +1,8 @@
 """Drives probes up the ladder until enough hosts are ready, some are refused, or time is up.
 
 One deadline, one budget of probes, no probe after the deadline, no task left when it returns.
-Every answer costs a time that does not grow with the job, so a wait for thousands stays linear.
+Apart from one copy of the list of hosts for whoever listens, an answer costs a time that does not
+grow with the job, so a wait for thousands stays linear.
 """
 
 from __future__ import annotations
@@ -70,7 +71,7 @@ class Gate:
         self._ready: set[str] = set()
         self._due: list[tuple[float, str]] = []
         self._flights: dict[str, asyncio.Task[ProbeResult]] = {}
-        self._landed: list[tuple[str, ProbeResult]] = []
+        self._landed: list[tuple[str, asyncio.Task[ProbeResult]]] = []
         self._doors = _Doors()
         self._wake = asyncio.Event()
 
@@ -78,7 +79,7 @@ class Gate:
         """Return where every host stood at the end, in the order of the names."""
         progress = Progress(self._now_s())
         self.follow(names)
-        self._emit(WaitStarted(names=names, timeout_s=self._timeout_s))
+        self._emit(WaitStarted(names=names, timeout_s=self._timeout_s, enough=self._enough))
         try:
             while not self._is_over(now_s := self._now_s()):
                 if now_s >= progress.next_at_s() and progress.is_due(report := self._report()):
@@ -99,6 +100,8 @@ class Gate:
         }
         self._ready &= self._hosts.keys()
         self._doors.keep(self._hosts.keys())
+        self._due = [due for due in self._due if due[1] in self._hosts and due[1] in before]
+        heapq.heapify(self._due)
         for name in self._hosts.keys() - before.keys():
             heapq.heappush(self._due, (now_s, name))
         for name in self._flights.keys() - self._hosts.keys():
@@ -140,7 +143,7 @@ class Gate:
     def _land(self, name: str, task: asyncio.Task[ProbeResult]) -> None:
         self._flights.pop(name, None)
         if not task.cancelled():
-            self._landed.append((name, task.result()))
+            self._landed.append((name, task))
         elif name in self._hosts:  # it was taken from the list, and put back meanwhile
             heapq.heappush(self._due, (self._now_s(), name))
         self._wake.set()
@@ -159,7 +162,8 @@ class Gate:
 
     def _take_answers(self) -> None:
         landed, self._landed = self._landed, []
-        for name, result in landed:
+        for name, task in landed:
+            result = task.result()  # raises what went wrong in our own code
             if name in self._hosts:
                 self._take_answer(name, result)
 

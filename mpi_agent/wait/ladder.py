@@ -11,7 +11,8 @@ missing: without this host the job cannot run.
     nothing                 ready                is over when enough are
     a healing obstacle      missing              goes on
     a lasting obstacle      refused              goes on for its grace, then is over
-    being turned away       as it was before     an sshd turns away whoever failed too often
+    being turned away       as it was before     goes on as before: an sshd turns away whoever
+                                                 failed too often, which hides the refusal
 """
 
 from __future__ import annotations
@@ -21,7 +22,14 @@ from dataclasses import replace
 
 from mpi_agent.job.readiness import HostReadiness, Obstacle, ProbeResult
 
-__all__ = ["LASTING_OBSTACLES", "advance", "can_still_succeed", "is_refused", "is_unfit"]
+__all__ = [
+    "LASTING_OBSTACLES",
+    "UNFIT_OBSTACLES",
+    "advance",
+    "can_still_succeed",
+    "is_refused",
+    "is_unfit",
+]
 
 _SHORT_GRACE_S = 10.0
 _CACHED_ADDRESS_S = 30.0
@@ -60,14 +68,15 @@ UNFIT_OBSTACLES = frozenset(
 def advance(host: HostReadiness, result: ProbeResult, *, pause_s: float) -> HostReadiness:
     """Return where a host stands after one more probe, and when it may be asked again."""
     rises = result.stage > host.stage
-    changed = result.obstacle is not host.obstacle
+    hides = result.obstacle is Obstacle.TURNED_AWAY and host.refused_since_s is not None
+    changed = not hides and result.obstacle is not host.obstacle
     return replace(
         host,
         stage=max(host.stage, result.stage),
         since_s=result.at_s if rises else host.since_s,
         is_ready=host.is_ready or result.passed,
         attempts=host.attempts + 1,
-        last_failure=host.last_failure if result.passed else result,
+        last_failure=host.last_failure if result.passed or hides else result,
         hindered_since_s=result.at_s if changed else host.hindered_since_s,
         refused_since_s=_refused_since_s(host, result),
         next_probe_at_s=result.at_s + pause_s,

@@ -11,7 +11,10 @@ from mpi_agent.wait.dns import Lookup
 from mpi_agent.wait.ssh import LoginAnswer
 from mpi_agent.wait.tcp import PortAnswer, knock
 
-__all__ = ["HostProbe", "Login", "Names"]
+__all__ = ["MOST_ADDRESSES", "HostProbe", "Login", "Names"]
+
+MOST_ADDRESSES = 4
+"""tried of one name; that of a Service may have one for each pod"""
 
 
 class Names(Protocol):
@@ -67,7 +70,7 @@ class HostProbe:
             return round_.ends(Stage.RESOLVED, Obstacle.ADDRESS_FAMILY, why)
         knocks = [
             asyncio.ensure_future(self._knock(address, port))
-            for address in lookup.addresses
+            for address in lookup.addresses[:MOST_ADDRESSES]
             for port in self._ports_of(host)
         ]
         try:

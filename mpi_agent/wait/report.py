@@ -12,7 +12,7 @@ from mpi_agent.errors import (
 )
 from mpi_agent.job.hosts import fold_names
 from mpi_agent.job.readiness import HostReadiness, Obstacle, ReadinessReport, Stage
-from mpi_agent.wait.ladder import is_refused, is_unfit
+from mpi_agent.wait.ladder import can_still_succeed, is_refused, is_unfit
 from mpi_agent.wait.remedies import Surroundings, remedy_for
 
 __all__ = ["progress_line", "readiness_error", "table_lines"]
@@ -76,10 +76,10 @@ def _row(report: ReadinessReport, group: tuple[HostReadiness, ...]) -> tuple[str
 def readiness_error(report: ReadinessReport, surroundings: Surroundings) -> ReadinessError:
     """Return the error for a wait that ended with hosts missing, refused or unfit.
 
-    Who refused for good ended the wait and is blamed alone. At the deadline missing beats refused
-    beats unfit, so that a code which says "a retry ends the same way" means it.
+    Who refused for good, and by that ended the wait, is blamed alone. At the deadline missing beats
+    refused beats unfit, so that a code which says "a retry ends the same way" means it.
     """
-    hopeless = tuple(host for host in report.laggards if is_refused(host, report.at_s))
+    hopeless = () if _may_succeed(report) else _refused(report)
     suspects = hopeless or report.laggards
     kind = next(kind for kind in _VERBS if any(_kind_of(host) is kind for host in suspects))
     blamed = tuple(host for host in suspects if _kind_of(host) is kind)
@@ -94,6 +94,14 @@ def readiness_error(report: ReadinessReport, surroundings: Surroundings) -> Read
     error = kind(summary, hint=f"{remedy.cause}: {remedy.action}", report=report)
     error.evidence = (*table_lines(report), *_other_remedies(report, obstacle, surroundings))
     return error
+
+
+def _may_succeed(report: ReadinessReport) -> bool:
+    return can_still_succeed(report.hosts, report.at_s, wanted=report.wanted)
+
+
+def _refused(report: ReadinessReport) -> tuple[HostReadiness, ...]:
+    return tuple(host for host in report.laggards if is_refused(host, report.at_s))
 
 
 _VERBS: dict[type[ReadinessError], str] = {

@@ -2,7 +2,7 @@
 
 The connection of a port that does stays open, with its banner unread, so that the login goes over
 the same one: sshd counts connections that end without a login (MaxStartups, PerSourcePenalties)
-and logs each of them.
+and logs each of them. Only a second address or port that answers too is closed unused.
 """
 
 from __future__ import annotations

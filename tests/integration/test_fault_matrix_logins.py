@@ -123,6 +123,19 @@ def test_an_sshd_that_turns_away_is_told_at_the_deadline(root: Path, keys: JobKe
     assert_told(waited, fault, after_s=1.0)
 
 
+@pytest.mark.parametrize(
+    "line",
+    ["Ciphers aes256-ctr", "KexAlgorithms diffie-hellman-group14-sha256"],
+    ids=["ciphers", "key exchange"],
+)
+def test_an_sshd_that_allows_little_lets_the_probe_in(root: Path, keys: JobKeys, line: str) -> None:
+    """What mpirun's ssh would agree on, the probe agrees on too."""
+    with running_sshd(keys, root, line) as sshd:
+        waited = wait_for(probe_of(terms_of(keys, root), *sshd.targets), "w-0", timeout_s=20)
+
+    assert waited.report.is_ready
+
+
 def test_an_sshd_that_turned_away_is_used_when_it_has_room(root: Path, keys: JobKeys) -> None:
     """The place becomes free."""
     with running_sshd(keys, root, "MaxStartups 1") as sshd:

@@ -56,6 +56,8 @@ class Forms:
         self._resting: dict[str, tuple[Lookup, float]] = {}
         self._suffixes: dict[str, str] = {}
         self._wildcards: dict[str, tuple[str, ...]] = {}
+        self._wildcards_unknown_until_s: dict[str, float] = {}
+        self._nobodies: dict[str, str] = {}
         self._wildcards_asked: OneForAll[tuple[str, ...] | None] = OneForAll()
 
     async def look_up(self, name: str, *, until_s: float) -> Lookup:
@@ -178,12 +180,17 @@ class Forms:
         pattern = completed("*", parent, suffix)
         if pattern in self._wildcards:
             return self._wildcards[pattern]
+        if self._now_s() < self._wildcards_unknown_until_s.get(pattern, 0.0):
+            return None
 
         async def ask() -> tuple[str, ...] | None:
-            nobody = completed(f"mpi-agent-no-such-host-{secrets.token_hex(4)}", parent, suffix)
+            label = self._nobodies.setdefault(pattern, secrets.token_hex(4))
+            nobody = completed(f"mpi-agent-no-such-host-{label}", parent, suffix)
             limit_s = asyncio.get_running_loop().time() + _WILDCARD_LIMIT_S
             answer = await self._ask(nobody, kinds, min(until_s, limit_s))
-            if not is_trouble(answer):
+            if is_trouble(answer):
+                self._wildcards_unknown_until_s[pattern] = self._now_s() + _TROUBLE_REST_S
+            else:
                 self._wildcards[pattern] = answer.addresses
             return self._wildcards.get(pattern)
 

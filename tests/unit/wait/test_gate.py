@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Callable
 from dataclasses import replace
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -173,6 +174,35 @@ def test_hosts_that_are_named_later_are_waited_for_and_others_forgotten() -> Non
 
     assert [(host.host, host.is_ready) for host in report.hosts] == [("a", True), ("c", True)]
     assert asked.count("a") == 1
+
+
+def test_a_fault_of_our_own_ends_the_wait_at_once() -> None:
+    """A probe that raises is a bug, and nobody waits for the deadline to hear of it."""
+
+    class Broken(ScriptedProbe):
+        async def probe(self, host: str) -> ProbeResult:
+            raise LookupError(host)
+
+    async def wait(loop: VirtualTimeLoop) -> ReadinessReport:
+        return await a_gate(Broken({}, loop.time), loop.time).wait(("a",))
+
+    with pytest.raises(LookupError):
+        run_in_virtual_time(wait)
+
+
+def test_a_host_that_is_taken_away_and_put_back_is_asked_again() -> None:
+    """Even while its probe is still on the way."""
+
+    async def scenario(loop: VirtualTimeLoop) -> ReadinessReport:
+        script: Script = {"a": (None,), "b": (None,)}
+        gate = a_gate(ScriptedProbe(script, loop.time, takes_s=2.0), loop.time)
+        wait = asyncio.create_task(gate.wait(("a", "b")))
+        await asyncio.sleep(1)
+        gate.follow(("a",))
+        gate.follow(("a", "b"))
+        return await wait
+
+    assert run_in_virtual_time(scenario).is_ready
 
 
 def test_every_step_up_is_an_event_and_the_wait_says_when_it_begins() -> None:

@@ -58,6 +58,12 @@ def test_being_turned_away_does_not_break_a_refusal() -> None:
     host = after((0, Obstacle.KEY_REFUSED), (4, Obstacle.TURNED_AWAY), (8, Obstacle.KEY_REFUSED))
 
     assert is_refused(host, KEY_GRACE_S)
+    assert host.obstacle is Obstacle.KEY_REFUSED
+
+
+def test_being_turned_away_is_told_where_nothing_stands_behind_it() -> None:
+    """More logins at once than MaxStartups allows."""
+    assert after((0, Obstacle.TURNED_AWAY)).obstacle is Obstacle.TURNED_AWAY
 
 
 def test_a_foreign_host_key_is_believed_only_after_a_cached_address_has_expired() -> None:

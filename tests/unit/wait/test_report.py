@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from mpi_agent.errors import HostsNotReadyError, HostsRefusedError, HostsUnfitError
@@ -94,6 +96,16 @@ def test_a_refusal_at_the_deadline_does_not_hide_who_is_missing() -> None:
 
     assert (error.exit_code, '"w-1"' in error.summary) == (200, True)
     assert any("the job's key is refused: " in line for line in error.evidence)
+
+
+def test_a_refused_host_that_the_wait_could_do_without_is_not_blamed() -> None:
+    """With --min-workers somebody else was missing, and a retry may help."""
+    hosts = [a_host_at("w-0", None), a_host_at("w-1", None)]
+    hosts += [a_host_at("w-2", Obstacle.KEY_REFUSED), a_host_at("w-3", Obstacle.NAME_UNKNOWN)]
+
+    error = readiness_error(replace(a_report(*hosts), enough=3), POD)
+
+    assert (error.exit_code, '"w-3"' in error.summary) == (200, True)
 
 
 def test_half_a_job_that_never_came_hints_at_gang_scheduling() -> None:
