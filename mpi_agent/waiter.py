@@ -148,7 +148,7 @@ class Waiter:
         )
         try:
             equipment = planner.equipment(job, planner.plan(job))
-        except StackUnsupportedError as error:
+        except (SettingsError, StackUnsupportedError) as error:
             if self._program:
                 raise
             self._emit(Noted(text=f"{error.summary}; hosts are asked for the login alone"))
