@@ -124,6 +124,11 @@ class HostWait:
             return
 
         def take(hosts: HostList) -> None:
+            wanted = self._request.enough
+            if wanted is not None and len(hosts.remote) < wanted:
+                text = f"{len(hosts.hosts)} hosts are fewer than --min-workers; not followed"
+                self._emit(Noted(text=text))
+                return
             self._jobs.append(replace(self._jobs[-1], hosts=hosts))
             gate.follow(_remote_names(hosts))
 

@@ -11,6 +11,7 @@ import os
 import sys
 import time
 from collections.abc import Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
@@ -56,7 +57,10 @@ class Call:
 
         if isinstance(self.log, LiveLog):
             self.log.erase()
-        click.echo(text, nl=False)
+        try:
+            click.echo(text, nl=False)
+        except OSError as error:  # a full disk; a reader that is gone has its own code
+            raise BrokenPipeError(error.errno, error.strerror) from error
 
     def fail(self, error: Exception) -> int:
         """Tell why the command cannot do its part; return the exit code."""
@@ -116,8 +120,10 @@ def _open_log(form: Form) -> EventLog:
     from mpi_agent.observe.bar import Bar, LiveLog, terminal_width
     from mpi_agent.observe.log import make_log
 
-    log = make_log(form, sys.stderr)
-    if form is Form.JSON or not terminal_width(sys.stderr):
+    # None: the descriptor was closed; what is opened then takes its number, for children too
+    stream = sys.stderr or Path(os.devnull).open("w")  # noqa: SIM115
+    log = make_log(form, stream)
+    if form is Form.JSON or not terminal_width(stream):
         return log
-    bar = Bar(sys.stderr, now_s=time.monotonic, width=lambda: terminal_width(sys.stderr))
+    bar = Bar(stream, now_s=time.monotonic, width=lambda: terminal_width(stream))
     return LiveLog(log, bar)

@@ -29,7 +29,7 @@ __all__ = ["command"]
 def command(call: Call, program: tuple[str, ...]) -> None:
     """Wait until the workers are ready, as launch does, and run nothing.
 
-    PROGRAM, behind `--`, tells what the workers must have: its MPI, and the program itself.
+    PROGRAM, behind `--`, tells which MPI the workers must have, and must be linked with no other.
     Without one they must have the MPI that is installed here, if there is any.
     """
     settings = WaitSettings.from_given(call.given)

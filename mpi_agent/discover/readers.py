@@ -87,6 +87,11 @@ class HostfileReader:
         return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns
 
     def _text(self) -> str:
+        if self._path.is_fifo():
+            raise HostSourceInvalidError(
+                f'cannot read the hostfile "{self._path}": it is a pipe, which nobody may write to',
+                hint="write the hosts into a file, or name them with --hosts",
+            )
         try:
             return self._path.read_text()
         except FileNotFoundError as error:

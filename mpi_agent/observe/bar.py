@@ -12,7 +12,7 @@ from typing import TextIO
 from mpi_agent.job.events import Event, HostsReady, ProbeEnded, WaitProgressed, WaitStarted
 from mpi_agent.job.hosts import fold_names
 from mpi_agent.job.readiness import ReadinessReport
-from mpi_agent.observe.log import EventLog
+from mpi_agent.observe.log import EventLog, put
 from mpi_agent.observe.tally import tally
 from mpi_agent.observe.text import printable, render_event
 
@@ -51,7 +51,7 @@ def _render_laggards(report: ReadinessReport) -> str:
         return ""
     names = fold_names(tuple(host.host for host in report.laggards))
     reasons = ", ".join(
-        f"{count} {obstacle.value if obstacle else 'not asked yet'}"
+        f"{count} {obstacle.value if obstacle else 'no answer yet'}"
         for obstacle, count in tally(report).by_obstacle
     )
     return f"  waiting for {names}: {reasons}"
@@ -90,8 +90,7 @@ class Bar:
             self._write(_ERASE)
 
     def _write(self, text: str) -> None:
-        self._stream.write(text)
-        self._stream.flush()
+        put(self._stream, text)
 
 
 class LiveLog:

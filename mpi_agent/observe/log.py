@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 import sys
 import time
@@ -17,7 +18,7 @@ from mpi_agent.observe.tally import stage_name
 from mpi_agent.observe.text import printable, render_event
 from mpi_agent.settings import Form
 
-__all__ = ["EventLog", "JsonLog", "Log", "event_name", "make_log", "render_event"]
+__all__ = ["EventLog", "JsonLog", "Log", "event_name", "make_log", "put", "render_event"]
 
 
 class EventLog(Protocol):
@@ -53,8 +54,7 @@ class Log:
         self._print(f"hint: {hint}")
 
     def _print(self, *lines: str) -> None:
-        text = "".join(f"{printable(line)}\n" for line in lines)
-        print(text, end="", file=self._stream, flush=True)
+        put(self._stream, "".join(f"{printable(line)}\n" for line in lines))
 
 
 class JsonLog:
@@ -81,7 +81,14 @@ class JsonLog:
     def _print(self, name: str, level: str, message: str, values: JsonObject) -> None:
         at = datetime.fromtimestamp(self._now_s(), UTC).isoformat(timespec="milliseconds")
         first = {"at": at.replace("+00:00", "Z"), "event": name, "level": level, "message": message}
-        print(render_json({**first, **values}), file=self._stream, flush=True)
+        put(self._stream, f"{render_json({**first, **values})}\n")
+
+
+def put(stream: TextIO, text: str) -> None:
+    """Write text for whoever reads the log; a reader that is gone does not end the job."""
+    with contextlib.suppress(OSError, ValueError):
+        stream.write(text)
+        stream.flush()
 
 
 def event_name(event: Event) -> str:

@@ -57,7 +57,7 @@ def _render_hosts_event(event: Event) -> str | None:
                 f' source="{hosts.source}" names={fold_names(hosts.names)}'
             )
         case WaitStarted(names=names, timeout_s=timeout_s):
-            limit = "timeout=none" if timeout_s is None else f"timeout_s={timeout_s:.4g}"
+            limit = "timeout=none" if timeout_s is None else f"timeout_s={timeout_s:.6g}"
             return f"waiting for hosts={len(names)} {limit}"
         case HostsChanged(hosts=hosts, added=added, removed=removed):
             return (

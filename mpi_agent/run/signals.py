@@ -68,7 +68,7 @@ class SignalInbox:
                 return task.result()
             name = stop.result().name
             raise StoppedError(
-                f"cannot go on {doing}: told to stop by {name} before the program started",
+                f"cannot go on {doing}: told to stop by {name}",
                 hint="nothing was started on the workers",
                 signal_number=stop.result(),
             )

@@ -16,7 +16,7 @@ from dataclasses import replace
 from typing import Protocol
 
 from mpi_agent.job.events import EventSink, HostAdvanced, ProbeEnded, WaitProgressed, WaitStarted
-from mpi_agent.job.readiness import HostReadiness, Obstacle, ProbeResult, ReadinessReport
+from mpi_agent.job.readiness import HostReadiness, Obstacle, ProbeResult, ReadinessReport, Stage
 from mpi_agent.wait.ladder import advance, can_still_succeed
 from mpi_agent.wait.pace import pause_after
 from mpi_agent.wait.progress import Progress
@@ -183,15 +183,20 @@ class Gate:
 
     def _refuse_shared_door(self, result: ProbeResult) -> ProbeResult:
         """Two names that lead to one sshd are one host: the job would run on fewer than asked."""
-        if not result.passed:
+        door = (result.address, result.port)
+        if result.passed:
+            other = self._doors.enter(door, result.host)
+        elif result.obstacle is Obstacle.HOST_KEY_UNKNOWN:
+            other = self._doors.owner(door, otherwise=result.host)
+        else:
             return result
-        other = self._doors.enter((result.address, result.port), result.host)
         if other == result.host:
             return result
         # who came first may have been led there by an old address, and be elsewhere by now
         heapq.heappush(self._due, (result.at_s, other))
         return replace(
             result,
+            stage=Stage.ANSWERING,
             obstacle=Obstacle.ADDRESS_SHARED,
             detail=f"{result.address} port {result.port} is {other} already",
         )
@@ -224,6 +229,10 @@ class _Doors:
                 del self._owners[former]
             self._doors[name] = door
         return owner
+
+    def owner(self, door: _Door, *, otherwise: str) -> str:
+        """Return whose door it is."""
+        return self._owners.get(door, otherwise)
 
     def keep(self, names: Collection[str]) -> None:
         """Forget every other host."""

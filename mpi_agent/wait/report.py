@@ -63,7 +63,7 @@ def _alike(hosts: tuple[HostReadiness, ...]) -> list[tuple[HostReadiness, ...]]:
 
 def _row(report: ReadinessReport, group: tuple[HostReadiness, ...]) -> tuple[str, ...]:
     first = group[0]
-    detail = first.last_failure.detail if first.last_failure else "no probe ended"
+    detail = first.last_failure.detail if first.last_failure else "its first answer is not in yet"
     return (
         fold_names(tuple(host.host for host in group)),
         _STAGE_WORDS[first.stage],
@@ -85,11 +85,13 @@ def readiness_error(report: ReadinessReport, surroundings: Surroundings) -> Read
     blamed = tuple(host for host in suspects if _kind_of(host) is kind)
     obstacle = Counter(host.obstacle for host in blamed).most_common(1)[0][0]
     names = fold_names(tuple(host.host for host in blamed if host.obstacle is obstacle))
-    words = obstacle.value if obstacle else "no probe ended"
+    words = obstacle.value if obstacle else "no answer yet"
     summary = (
         f"cannot {_VERBS[kind]} {len(blamed)} of {len(report.hosts)} hosts "
         f'{"after" if hopeless else "within"} {report.elapsed_s:.3g} s: "{names}": {words}'
     )
+    if others := sum(host.obstacle is not obstacle for host in blamed):
+        summary += f"; {others} more for other causes"
     remedy = remedy_for(obstacle, report, surroundings)
     error = kind(summary, hint=f"{remedy.cause}: {remedy.action}", report=report)
     error.evidence = (*table_lines(report), *_other_remedies(report, obstacle, surroundings))
@@ -127,4 +129,4 @@ def _other_remedies(
 
 
 def _obstacle_words(host: HostReadiness) -> str:
-    return host.obstacle.value if host.obstacle else "not asked yet"
+    return host.obstacle.value if host.obstacle else "no answer yet"

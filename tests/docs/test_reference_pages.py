@@ -57,7 +57,8 @@ def metrics_page() -> str:
     lines = [
         "# Metrics",
         "",
-        "`GET /metrics` of `mpi-agent launch` gives them in Prometheus' text format; "
+        "`GET /metrics` of `mpi-agent launch` and `mpi-agent wait` gives them in Prometheus' "
+        "text format; "
         "[status.md](status.md) describes the other pages of that server.",
         "Names are public: added, never changed.",
         "Label values come from closed sets, and each is there from the start; no label holds a "
@@ -133,6 +134,9 @@ def troubleshooting_page() -> str:
         "Code 200 comes at the deadline (`--timeout`), and a retry may help.",
         "Codes with a time come early: the obstacle does not heal by waiting, and the wait ends "
         "once it has met nothing else for so long.",
+        "A deadline that comes before that time ends the wait with the same code.",
+        "`no answer yet` means that the time was too short for one answer: a port that accepts and "
+        "stays silent is asked for 10 s; raise `--timeout`.",
         "All codes stand in [exit-codes.md](exit-codes.md).",
     ]
     return "\n".join(lines) + "\n"

@@ -207,3 +207,26 @@ def test_a_key_behind_a_closed_door_is_told_from_a_missing_one(tmp_path: Path) -
     assert ended.returncode == 77, ended.stderr
     assert "as uid 1000: it lies in a directory that this uid may not enter" in ended.stderr
     assert "sshAuthMountPath in the home of the user that runs" in ended.stderr
+
+
+@pytest.mark.parametrize(
+    "redirection", ["2>&-", "2>/dev/full", "2> >(true)"], ids=["closed", "full", "reader gone"]
+)
+def test_a_log_that_cannot_be_written_does_not_cost_the_programs_code(redirection: str) -> None:
+    """The program runs to its end, and its exit code is told."""
+    agent = f"{sys.executable} -m mpi_agent launch --hosts localhost"
+    line = f"{agent} -- sh -c 'sleep 0.5; exit 5' {redirection}"
+
+    ended = subprocess.run(["bash", "-c", line], timeout=60, check=False, capture_output=True)
+
+    assert ended.returncode == 5
+
+
+def test_a_pipe_in_place_of_a_hostfile_is_refused(tmp_path: Path) -> None:
+    """Reading one that nobody writes to would last for ever."""
+    os.mkfifo(tmp_path / "pipe")
+
+    ended = run_agent("wait", "--hostfile", str(tmp_path / "pipe"))
+
+    assert ended.returncode == 65
+    assert "it is a pipe" in ended.stderr

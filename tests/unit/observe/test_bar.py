@@ -77,7 +77,7 @@ def test_without_a_limit_the_line_names_none() -> None:
     report = ReadinessReport(hosts=(HostReadiness(host="a"),), elapsed_s=0.0, timeout_s=None)
 
     assert render_bar(report) == (
-        "mpi-agent: [----------] 0/1 ready  0 s  waiting for a: 1 not asked yet"
+        "mpi-agent: [----------] 0/1 ready  0 s  waiting for a: 1 no answer yet"
     )
 
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import io
 import json
+import os
 from typing import Any
 
 import pytest
@@ -218,3 +220,15 @@ def test_a_host_that_was_never_asked_has_no_obstacle() -> None:
 
     assert values["obstacle"] is None
     assert values["detail"] is None
+
+
+@pytest.mark.parametrize("form", Form)
+def test_a_reader_that_is_gone_does_not_end_the_job(form: Form) -> None:
+    """The log is for whoever still reads it; the program's exit code is for all."""
+    reading, writing = os.pipe()
+    os.close(reading)
+    with contextlib.suppress(BrokenPipeError), os.fdopen(writing, "w") as stream:
+        log = make_log(form, stream)
+
+        log(Noted(text="nobody reads this"))
+        log.error("cannot", hint="none", evidence=(), exit_code=1)

@@ -158,6 +158,22 @@ def test_two_names_that_lead_to_one_sshd_are_not_two_hosts() -> None:
     assert "10.9.9.9 port 2222" in host.last_failure.detail
 
 
+def test_a_name_that_leads_to_the_sshd_of_another_is_told_so_although_its_key_is_refused() -> None:
+    """A worker's certificate names its worker; the cause is the address, not the key."""
+
+    class OneDoor(ScriptedProbe):
+        async def probe(self, host: str) -> ProbeResult:
+            return replace(await super().probe(host), address="10.9.9.9", port=2222)
+
+    async def wait(loop: VirtualTimeLoop) -> ReadinessReport:
+        script: Script = {"a": (None,), "b": (Obstacle.HOST_KEY_UNKNOWN,)}
+        return await a_gate(OneDoor(script, loop.time), loop.time, timeout_s=5.0).wait(("a", "b"))
+
+    (host,) = run_in_virtual_time(wait).laggards
+
+    assert host.obstacle is Obstacle.ADDRESS_SHARED
+
+
 def test_hosts_that_are_named_later_are_waited_for_and_others_forgotten() -> None:
     """The operator's hostfile changes when the job is scaled; who stays keeps its stage."""
 

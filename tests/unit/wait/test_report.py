@@ -46,6 +46,17 @@ def test_the_error_names_who_is_missing_and_why() -> None:
     assert "kubectl get pods" in error.hint
 
 
+def test_the_error_counts_who_is_missing_for_other_causes() -> None:
+    """The sentence names one cause, the table all of them."""
+    report = a_report(
+        a_host_at("w-0", Obstacle.NAME_UNKNOWN),
+        a_host_at("w-1", Obstacle.NAME_UNKNOWN),
+        a_host_at("w-2", Obstacle.PORT_REFUSED),
+    )
+
+    assert readiness_error(report, POD).summary.endswith("; 1 more for other causes")
+
+
 def test_hosts_with_one_cause_share_a_row_of_the_table() -> None:
     """A thousand missing hosts must fit on a screen."""
     report = a_report(
