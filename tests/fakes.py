@@ -8,7 +8,7 @@ from collections.abc import Callable, Coroutine
 from typing import Any, TypeVar
 
 from mpi_agent.job.events import Event
-from mpi_agent.job.readiness import Obstacle, ProbeResult
+from mpi_agent.job.readiness import Obstacle, ProbeResult, Stage
 from tests.builders import a_probe_result
 
 _T = TypeVar("_T")
@@ -64,6 +64,7 @@ class ScriptedProbe:
 
     Args:
         takes_s: how long each answer takes.
+        tells_first: a stage that is told at the start of each.
     """
 
     def __init__(
@@ -72,16 +73,22 @@ class ScriptedProbe:
         now_s: Callable[[], float],
         *,
         takes_s: float = 0.01,
+        tells_first: Stage | None = None,
     ) -> None:
         self._script = script
         self._now_s = now_s
         self._takes_s = takes_s
+        self._tells_first = tells_first
         self.asked: list[str] = []
         self.in_flight = 0
         self.most_in_flight = 0
 
-    async def probe(self, host: str) -> ProbeResult:
-        """Return the next answer of the script."""
+    async def probe(
+        self, host: str, reached: Callable[[Stage], None] = lambda _: None
+    ) -> ProbeResult:
+        """Return the next answer of the script; its first stage is told beforehand."""
+        if self._tells_first is not None:
+            reached(self._tells_first)
         self.in_flight += 1
         self.most_in_flight = max(self.most_in_flight, self.in_flight)
         try:

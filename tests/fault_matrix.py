@@ -23,11 +23,11 @@ from mpi_agent.job.readiness import HostReadiness, Obstacle, ProbeResult, Readin
 from mpi_agent.ssh.trust import SshTarget, SshTerms
 from mpi_agent.wait.dial import pinned_or_resolved, ports_by_host
 from mpi_agent.wait.gate import Gate, Probe
-from mpi_agent.wait.probe import HostProbe, Login, Names
+from mpi_agent.wait.probe import HostProbe, Knock, Login, Names
 from mpi_agent.wait.remedies import Surroundings
 from mpi_agent.wait.report import readiness_error
 from mpi_agent.wait.ssh import LoginProbe
-from mpi_agent.wait.tcp import PortAnswer, knock
+from mpi_agent.wait.tcp import knock
 from tests.workers import JobKeys, write_ssh_config
 
 __all__ = [
@@ -175,7 +175,7 @@ def probe_of(
     login: Login | SshTerms,
     *targets: SshTarget,
     names: Names | None = None,
-    knock: Callable[[str, int], Awaitable[PortAnswer]] = knock,
+    knock: Knock = knock,
     speaks_ipv6: Callable[[], Awaitable[bool]] | None = None,
     now_s: Clock = time.monotonic,
 ) -> HostProbe:

@@ -30,8 +30,8 @@ _LONGEST_NAP_S = 1.0
 class Probe(Protocol):
     """Asks one host how far it has come; returns "no", never raises it."""
 
-    async def probe(self, host: str) -> ProbeResult:
-        """Return the answer."""
+    async def probe(self, host: str, reached: Callable[[Stage], None]) -> ProbeResult:
+        """Return the answer; call `reached` for a stage that is reached long before it."""
 
 
 class Gate:
@@ -73,6 +73,7 @@ class Gate:
         self._flights: dict[str, asyncio.Task[ProbeResult]] = {}
         self._landed: list[tuple[str, asyncio.Task[ProbeResult]]] = []
         self._doors = _Doors()
+        self._told: dict[str, Stage] = {}
         self._wake = asyncio.Event()
 
     async def wait(self, names: tuple[str, ...]) -> ReadinessReport:
@@ -99,6 +100,7 @@ class Gate:
             name: before.get(name) or HostReadiness(host=name, since_s=now_s) for name in names
         }
         self._ready &= self._hosts.keys()
+        self._told = {name: stage for name, stage in self._told.items() if name in self._hosts}
         self._doors.keep(self._hosts.keys())
         self._due = [due for due in self._due if due[1] in self._hosts and due[1] in before]
         heapq.heapify(self._due)
@@ -107,6 +109,12 @@ class Gate:
         for name in self._flights.keys() - self._hosts.keys():
             self._flights[name].cancel()
         self._wake.set()
+
+    def _reach(self, name: str, stage: Stage) -> None:
+        """Take in how far a probe has come that is still on its way."""
+        host = self._hosts.get(name)
+        if host is not None and stage > host.stage:
+            self._hosts[name] = replace(host, stage=stage, since_s=self._now_s())
 
     def _report(self) -> ReadinessReport:
         now_s = self._now_s()
@@ -136,7 +144,8 @@ class Gate:
             _, name = heapq.heappop(self._due)
             if name not in self._hosts or name in self._flights:
                 continue
-            task = asyncio.create_task(self._probe.probe(name), name=f"probe {name}")
+            reached = functools.partial(self._reach, name)
+            task = asyncio.create_task(self._probe.probe(name, reached), name=f"probe {name}")
             self._flights[name] = task
             task.add_done_callback(functools.partial(self._land, name))
 
@@ -177,7 +186,8 @@ class Gate:
             self._ready.add(name)
         else:
             heapq.heappush(self._due, (after.next_probe_at_s, name))
-        if after.stage > before.stage:
+        if after.stage > self._told.get(name, Stage.UNKNOWN):
+            self._told[name] = after.stage
             self._emit(HostAdvanced(host=after))
         self._emit(ProbeEnded(result=result, report=self._report()))
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Protocol
 
@@ -11,7 +12,7 @@ from mpi_agent.wait.dns import Lookup
 from mpi_agent.wait.ssh import LoginAnswer
 from mpi_agent.wait.tcp import PortAnswer, knock
 
-__all__ = ["MOST_ADDRESSES", "HostProbe", "Login", "Names"]
+__all__ = ["MOST_ADDRESSES", "HostProbe", "Knock", "Login", "Names"]
 
 MOST_ADDRESSES = 4
 """tried of one name; that of a Service may have one for each pod"""
@@ -31,6 +32,15 @@ class Login(Protocol):
         """Return how far the login got over the connection of the answer."""
 
 
+class Knock(Protocol):
+    """Asks one port of one address."""
+
+    def __call__(
+        self, address: str, port: int, *, connected: Callable[[], None]
+    ) -> Awaitable[PortAnswer]:
+        """Return what the port says; call `connected` once it accepts."""
+
+
 class HostProbe:
     """Climbs the ladder for one host, as far as it goes at this moment.
 
@@ -48,7 +58,7 @@ class HostProbe:
         ports_of: Callable[[str], tuple[int, ...]],
         now_s: Callable[[], float],
         speaks_ipv6: Callable[[], Awaitable[bool]] | None = None,
-        knock: Callable[[str, int], Awaitable[PortAnswer]] = knock,
+        knock: Knock = knock,
     ) -> None:
         self._names = names
         self._login = login
@@ -57,19 +67,27 @@ class HostProbe:
         self._speaks_ipv6 = speaks_ipv6
         self._knock = knock
 
-    async def probe(self, host: str) -> ProbeResult:
-        """Return how far the host has come, and why no further."""
+    async def probe(
+        self, host: str, reached: Callable[[Stage], None] = lambda _: None
+    ) -> ProbeResult:
+        """Return how far the host has come, and why no further.
+
+        Args:
+            reached: told of a stage while the round still goes on.
+        """
         round_ = _Round(host, self._now_s)
         lookup = await self._names.look_up(host)
         round_.took(Stage.RESOLVED)
         if lookup.obstacle is not None:
             return round_.ends(Stage.UNKNOWN, lookup.obstacle, lookup.detail, rest_s=lookup.rest_s)
+        reached(Stage.RESOLVED)
         round_.notes += lookup.notes
         if await self._is_out_of_reach(lookup.addresses):
             why = f"{host} has only IPv6 ({lookup.addresses[0]}), and the installed MPI has none"
             return round_.ends(Stage.RESOLVED, Obstacle.ADDRESS_FAMILY, why)
+        connected = functools.partial(reached, Stage.REACHABLE)
         knocks = [
-            asyncio.ensure_future(self._knock(address, port))
+            asyncio.ensure_future(self._knock(address, port, connected=connected))
             for address in lookup.addresses[:MOST_ADDRESSES]
             for port in self._ports_of(host)
         ]

@@ -85,7 +85,7 @@ def readiness_error(report: ReadinessReport, surroundings: Surroundings) -> Read
     blamed = tuple(host for host in suspects if _kind_of(host) is kind)
     obstacle = Counter(host.obstacle for host in blamed).most_common(1)[0][0]
     names = fold_names(tuple(host.host for host in blamed if host.obstacle is obstacle))
-    words = obstacle.value if obstacle else "no answer yet"
+    words = obstacle.value if obstacle else _obstacle_words(blamed[0])
     summary = (
         f"cannot {_VERBS[kind]} {len(blamed)} of {len(report.hosts)} hosts "
         f'{"after" if hopeless else "within"} {report.elapsed_s:.3g} s: "{names}": {words}'
@@ -129,4 +129,6 @@ def _other_remedies(
 
 
 def _obstacle_words(host: HostReadiness) -> str:
-    return host.obstacle.value if host.obstacle else "no answer yet"
+    if host.obstacle is not None:
+        return host.obstacle.value
+    return f"{_STAGE_WORDS[host.stage]}, no answer yet" if host.stage else "no answer yet"

@@ -11,6 +11,7 @@ import asyncio
 import errno
 import select
 import socket
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from mpi_agent.job.readiness import Obstacle, Stage
@@ -50,10 +51,15 @@ async def knock(
     address: str,
     port: int,
     *,
+    connected: Callable[[], None] = lambda: None,
     connect_limit_s: float = CONNECT_LIMIT_S,
     banner_limit_s: float = BANNER_LIMIT_S,
 ) -> PortAnswer:
-    """Return what the port says; never raises for "no"."""
+    """Return what the port says; never raises for "no".
+
+    Args:
+        connected: called as soon as the connection is accepted, long before a late banner.
+    """
     loop = asyncio.get_running_loop()
     started_at_s = loop.time()
     family = socket.AF_INET6 if ":" in address else socket.AF_INET
@@ -70,6 +76,7 @@ async def knock(
             connection.close()
             return _unconnected(address, port, error, connect_limit_s)
         connected_at_s = loop.time()
+        connected()
         answer = await _read_banner(connection, address, port, banner_limit_s)
     except BaseException:
         connection.close()

@@ -98,20 +98,26 @@ def test_each_fault_of_a_port_is_told_apart_at_the_deadline(
 
 
 @pytest.mark.parametrize(
-    "server",
-    [full_port, lambda: lying(silent), lambda: lying(greets)],
+    ("server", "stage"),
+    [
+        (full_port, Stage.RESOLVED),
+        (lambda: lying(silent), Stage.REACHABLE),
+        (lambda: lying(greets), Stage.REACHABLE),
+    ],
     ids=["dropped", "silent", "banner only"],
 )
 def test_a_probe_that_is_under_way_at_the_deadline_is_broken_off(
-    root: Path, keys: JobKeys, server: Server
+    root: Path, keys: JobKeys, server: Server, stage: Stage
 ) -> None:
-    """The deadline counts; and what was opened is closed."""
+    """The deadline counts; what was opened is closed, and how far it had come is told."""
     with server() as target:
         probe = probe_of(terms_of(keys, root), target)
         waited = wait_for(probe, target.name, timeout_s=0.5)
 
     print(f"broken off {1000 * (waited.took_s - 0.5):.0f} ms after the deadline")
     assert waited.results == ()
+    assert [host.stage for host in waited.report.hosts] == [stage]
+    assert "no answer yet" in waited.error.summary
     assert 0.5 <= waited.took_s < BANNER_LIMIT_S / 4
     assert waited.error.exit_code == 200
 

@@ -213,8 +213,8 @@ def test_a_silent_port_does_not_hold_up_one_that_answers(job: Job) -> None:
             login=LoginProbe(job.terms()),
             ports_of=lambda _: (mute.port, worker.port),
             now_s=time.monotonic,
-            knock=lambda address, port: knock(
-                str(mute.address) if port == mute.port else address, port
+            knock=lambda address, port, connected: knock(
+                str(mute.address) if port == mute.port else address, port, connected=connected
             ),
         )
 

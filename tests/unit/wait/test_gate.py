@@ -14,9 +14,15 @@ from mpi_agent.job.events import EventSink, HostAdvanced, ProbeEnded, WaitProgre
 from mpi_agent.job.readiness import Obstacle, ProbeResult, ReadinessReport, Stage
 from mpi_agent.wait.gate import Gate
 from mpi_agent.wait.ladder import LASTING_OBSTACLES
+from mpi_agent.wait.report import progress_line
 from tests.fakes import EventRecorder, ScriptedProbe, VirtualTimeLoop, run_in_virtual_time
 
+Reached = Callable[[Stage], None]
 Script = dict[str, tuple[Obstacle | None, ...]]
+
+
+def ignored(stage: Stage) -> None:
+    """Take no notice of a stage."""
 
 
 def a_gate(
@@ -142,8 +148,8 @@ def test_two_names_that_lead_to_one_sshd_are_not_two_hosts() -> None:
     """The job would run on fewer hosts than it has, and end with code 0 (P1)."""
 
     class OneDoor(ScriptedProbe):
-        async def probe(self, host: str) -> ProbeResult:
-            return replace(await super().probe(host), address="10.9.9.9")
+        async def probe(self, host: str, reached: Reached = ignored) -> ProbeResult:
+            return replace(await super().probe(host, reached), address="10.9.9.9")
 
     async def wait(loop: VirtualTimeLoop) -> ReadinessReport:
         script: Script = {"a": (None,), "b": (None,)}
@@ -162,8 +168,8 @@ def test_a_name_that_leads_to_the_sshd_of_another_is_told_so_although_its_key_is
     """A worker's certificate names its worker; the cause is the address, not the key."""
 
     class OneDoor(ScriptedProbe):
-        async def probe(self, host: str) -> ProbeResult:
-            return replace(await super().probe(host), address="10.9.9.9", port=2222)
+        async def probe(self, host: str, reached: Reached = ignored) -> ProbeResult:
+            return replace(await super().probe(host, reached), address="10.9.9.9", port=2222)
 
     async def wait(loop: VirtualTimeLoop) -> ReadinessReport:
         script: Script = {"a": (None,), "b": (Obstacle.HOST_KEY_UNKNOWN,)}
@@ -192,12 +198,26 @@ def test_hosts_that_are_named_later_are_waited_for_and_others_forgotten() -> Non
     assert asked.count("a") == 1
 
 
+def test_how_far_a_probe_has_come_is_told_while_it_is_on_its_way() -> None:
+    """A port that accepts and stays silent takes longer than some waits."""
+
+    async def wait(loop: VirtualTimeLoop) -> ReadinessReport:
+        script: Script = {"a": (None,)}
+        probe = ScriptedProbe(script, loop.time, takes_s=9.0, tells_first=Stage.REACHABLE)
+        return await a_gate(probe, loop.time, timeout_s=5.0).wait(("a",))
+
+    report = run_in_virtual_time(wait)
+
+    assert [(host.stage, host.attempts) for host in report.hosts] == [(Stage.REACHABLE, 0)]
+    assert "port open, no answer yet" in progress_line(report)
+
+
 def test_a_fault_of_our_own_ends_the_wait_at_once() -> None:
     """A probe that raises is a bug, and nobody waits for the deadline to hear of it."""
 
     class Broken(ScriptedProbe):
-        async def probe(self, host: str) -> ProbeResult:
-            raise LookupError(host)
+        async def probe(self, host: str, reached: Reached = ignored) -> ProbeResult:
+            raise LookupError(host, reached)
 
     async def wait(loop: VirtualTimeLoop) -> ReadinessReport:
         return await a_gate(Broken({}, loop.time), loop.time).wait(("a",))

@@ -9,7 +9,7 @@ import pytest
 from mpi_agent.job.readiness import Obstacle, ProbeResult, ReadinessReport
 from mpi_agent.wait.ladder import LASTING_OBSTACLES
 from tests.fakes import ScriptedProbe, VirtualTimeLoop, run_in_virtual_time
-from tests.unit.wait.test_gate import a_gate, run_gate
+from tests.unit.wait.test_gate import Reached, a_gate, ignored, run_gate
 
 
 @pytest.mark.parametrize("obstacle", LASTING_OBSTACLES)
@@ -27,8 +27,8 @@ def test_a_host_that_was_let_in_at_the_door_of_another_is_asked_again() -> None:
     class MovingIn(ScriptedProbe):
         """`a` is at the door of `b` until it is asked a second time."""
 
-        async def probe(self, host: str) -> ProbeResult:
-            result = await super().probe(host)
+        async def probe(self, host: str, reached: Reached = ignored) -> ProbeResult:
+            result = await super().probe(host, reached)
             has_moved = host == "a" and self.asked.count("a") > 1
             return replace(result, address="10.0.0.1" if has_moved else "10.0.0.2")
 
