@@ -218,7 +218,7 @@ def test_names_that_all_lead_to_one_sshd_are_one_host(
     (ready,) = (host for host in waited.report.hosts if host.is_ready)
     laggard = waited.report.laggards[0].host
     fault = Fault(
-        stage=Stage.AUTHENTICATED,
+        stage=Stage.ANSWERING,
         obstacle=Obstacle.ADDRESS_SHARED,
         says=f"port {sshd.port} is {ready.host} already",
         code=78,
