@@ -21,12 +21,12 @@ from pathlib import Path
 import asyncssh
 
 from mpi_agent.errors import SettingsError
+from mpi_agent.ssh.trust import BUILTIN_CIPHERS, BUILTIN_KEY_EXCHANGES
 
 __all__ = ["ClientRequest", "read_client_arguments", "run_client"]
 
 _WITH_VALUE = frozenset("BbcDEeFIiJLlmOoPpQRSWw")
 _DIRECTIVES = {"p": "Port", "l": "User", "i": "IdentityFile"}
-_CHEAP_KEY_EXCHANGES = "curve25519-sha256,ecdh-sha2-nistp256"
 _PIECE_BYTES = 65536
 _SSH_FAILED = 255
 
@@ -111,7 +111,8 @@ async def run_client(request: ClientRequest) -> int:
             config=paths,
             known_hosts=() if _checks_host_keys(paths) else None,
             agent_path=None,
-            kex_algs=_CHEAP_KEY_EXCHANGES,
+            kex_algs=BUILTIN_KEY_EXCHANGES,
+            encryption_algs=BUILTIN_CIPHERS,
             preferred_auth="publickey",
         ) as connection:
             return await _run(connection, request)

@@ -9,7 +9,12 @@ from dataclasses import dataclass
 import asyncssh
 
 from mpi_agent.job.readiness import Obstacle, Stage
-from mpi_agent.ssh.trust import SshTerms, host_key_alias
+from mpi_agent.ssh.trust import (
+    BUILTIN_CIPHERS,
+    BUILTIN_KEY_EXCHANGES,
+    SshTerms,
+    host_key_alias,
+)
 from mpi_agent.wait.equipment import (
     ANSWER_ENDS,
     Equipment,
@@ -24,9 +29,6 @@ __all__ = ["BackConnection", "LoginAnswer", "LoginProbe"]
 
 LOGIN_LIMIT_S = 15.0
 ANSWER_LIMIT_S = 20.0
-_CHEAP_KEY_EXCHANGES = "^curve25519-sha256,ecdh-sha2-nistp256"
-_CHEAP_CIPHERS = "^aes128-gcm@openssh.com,aes128-ctr"
-"""put in front of the client's own lists, so that a server that allows neither is dialled too"""
 ENOUGH_WITNESSES = 8
 _LONGEST_ANSWER = 65536
 
@@ -88,8 +90,8 @@ class LoginProbe:
                 else None
             ),
             preferred_auth="publickey",
-            kex_algs=_CHEAP_KEY_EXCHANGES,
-            encryption_algs=_CHEAP_CIPHERS,
+            kex_algs=BUILTIN_KEY_EXCHANGES,
+            encryption_algs=BUILTIN_CIPHERS,
             compression_algs=None,
             agent_path=None,
             config=None,

@@ -8,6 +8,9 @@ from pathlib import Path
 import asyncssh
 import pytest
 
+from mpi_agent.ssh.trust import render_ssh_config
+from tests.fault_matrix import terms_of
+from tests.plain_sshd import running_sshd
 from tests.workers import (
     BUILTIN_CLIENT,
     LIMIT_S,
@@ -20,7 +23,23 @@ from tests.workers import (
 pytestmark = pytest.mark.integration
 
 
-pytestmark = pytest.mark.integration
+@pytest.mark.parametrize(
+    "line",
+    ["Ciphers aes256-ctr", "KexAlgorithms ecdh-sha2-nistp384"],
+    ids=["ciphers", "key exchange"],
+)
+def test_client_agrees_with_an_sshd_that_allows_little(
+    root: Path, keys: JobKeys, line: str
+) -> None:
+    """Where the wait's probe was let in, mpirun's client is let in too."""
+    with running_sshd(keys, root, line) as sshd:
+        (target,) = sshd.targets
+        config = root / "ssh_config"
+        config.write_text(render_ssh_config(terms_of(keys, root), (target,)))
+
+        ended = dial(BUILTIN_CLIENT, config, target.name, "echo done")
+
+    assert (ended.stdout, ended.returncode) == (b"done\n", 0), ended.stderr
 
 
 def test_client_without_any_input_runs_its_command(root: Path, keys: JobKeys) -> None:
