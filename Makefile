@@ -39,6 +39,7 @@ unit: $(VENV)/.test ## rules of the layout and unit tests
 	$(BIN)/pytest tests/architecture tests/unit tests/docs
 
 integration: $(VENV)/.test ## real sshd, real mpirun, real name servers on loopback
+	@sh tests/make-stacks.sh $(BIN)/python .venv-stacks
 	$(BIN)/pytest tests/contract tests/integration
 
 e2e: $(VENV)/.test ## images and jobs in real containers
@@ -51,4 +52,4 @@ bench: $(VENV)/.demo ## figures as ratios, about 40 minutes (as root); see bench
 	$(BIN)/python -m benchmarks.launching
 
 clean: ## remove what the targets above made in this directory
-	rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) .venv-stacks .mypy_cache .pytest_cache .ruff_cache .hypothesis

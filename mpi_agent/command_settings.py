@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from mpi_agent.errors import SettingsError
 from mpi_agent.given import Given
-from mpi_agent.settings import Backend, Form, KeyExchange
+from mpi_agent.settings import Backend, Form, HostfileDialect, KeyExchange, PlanForm, Slots
 
 __all__ = [
+    "HostfileSettings",
+    "HostsSettings",
     "JobSettings",
     "LaunchSettings",
     "LocalSettings",
+    "PlanSettings",
     "RunSettings",
     "WaitSettings",
     "WorkerSettings",
@@ -24,16 +27,17 @@ class JobSettings:
 
     Attributes:
         timeout_s: limit of the wait, None for none.
+        slots: of a host whose source gives no count; None to find a number without asking it.
     """
 
     mpi: str
     timeout_s: float | None
-    parallel: int
-    state_dir: str | None
+    parallel: int = 1
+    state_dir: str | None = None
     hosts: str | None = None
     hostfile: str | None = None
     workers: int | None = None
-    slots: int | None = None
+    slots: int | Slots | None = None
     ssh_port: int | None = None
     ssh_key: str | None = None
     ssh_user: str | None = None
@@ -41,7 +45,7 @@ class JobSettings:
 
     @classmethod
     def from_given(cls, given: Given) -> JobSettings:
-        """Return the typed values.
+        """Return the typed values; those of dialling only for a command that dials.
 
         Raises:
             SettingsError: a value cannot be understood, or two contradict each other.
@@ -51,15 +55,20 @@ class JobSettings:
                 "cannot take the hosts from two places: hosts and hostfile are both given",
                 hint="give --hosts or --hostfile, not both",
             )
-        return cls(
+        job = cls(
             mpi=given.text("mpi") or "auto",
             timeout_s=given.duration_s("timeout") or None,
-            parallel=given.count("parallel") or 1,
-            state_dir=given.text("state-dir"),
             hosts=given.text("hosts"),
             hostfile=given.text("hostfile"),
             workers=given.count("workers"),
-            slots=given.count("slots"),
+            slots=given.count_or("slots", Slots),
+        )
+        if not given.knows("ssh-key"):
+            return job
+        return replace(
+            job,
+            parallel=given.count("parallel") or 1,
+            state_dir=given.text("state-dir"),
             ssh_port=given.port("ssh-port"),
             ssh_key=given.text("ssh-key"),
             ssh_user=given.text("ssh-user"),
@@ -74,9 +83,13 @@ class RunSettings:
     np: int | None = None
     grace_s: float = 0.0
     env: tuple[str, ...] = ()
+    env_files: tuple[str, ...] = ()
+    env_prefixes: tuple[str, ...] = ()
     no_env: tuple[str, ...] = ()
     allow_idle_hosts: bool = False
     strict: bool = False
+    port_range: tuple[int, int] | None = None
+    no_defaults: bool = False
     ssh: Backend = Backend.AUTO
     ssh_kex: KeyExchange = KeyExchange.AUTO
 
@@ -87,9 +100,13 @@ class RunSettings:
             np=given.count("np"),
             grace_s=given.duration_s("grace"),
             env=given.names("env"),
+            env_files=given.names("env-file"),
+            env_prefixes=given.names("env-prefix"),
             no_env=given.names("no-env"),
             allow_idle_hosts=given.switch("allow-idle-hosts"),
             strict=given.switch("strict"),
+            port_range=given.port_range("port-range"),
+            no_defaults=given.switch("no-defaults"),
             ssh=given.choice("ssh", Backend),
             ssh_kex=given.choice("ssh-kex", KeyExchange),
         )
@@ -117,6 +134,63 @@ class LaunchSettings:
             run=RunSettings.from_given(given),
             becomes_mpirun=given.switch("exec"),
             http_port=given.port("http-port"),
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlanSettings:
+    """What `plan` was told beyond what `launch` is.
+
+    Attributes:
+        shows_environment: a table of every variable stands in place of the plan.
+    """
+
+    launch: LaunchSettings
+    output: PlanForm
+    shows_environment: bool
+
+    @classmethod
+    def from_given(cls, given: Given) -> PlanSettings:
+        """Return the typed values; raises SettingsError like `JobSettings.from_given`."""
+        settings = cls(
+            launch=LaunchSettings.from_given(given),
+            output=given.choice("output", PlanForm),
+            shows_environment=given.switch("environment"),
+        )
+        if settings.shows_environment and settings.output is PlanForm.SHELL:
+            raise SettingsError(
+                "cannot write the table of variables as a shell script: --environment and"
+                " --output shell are both given",
+                hint="leave one of them out",
+            )
+        return settings
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HostsSettings:
+    """What `hosts` was told."""
+
+    job: JobSettings
+    output: Form
+
+    @classmethod
+    def from_given(cls, given: Given) -> HostsSettings:
+        """Return the typed values; raises SettingsError like `JobSettings.from_given`."""
+        return cls(job=JobSettings.from_given(given), output=given.choice("output", Form))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HostfileSettings:
+    """What `hostfile` was told."""
+
+    job: JobSettings
+    dialect: HostfileDialect
+
+    @classmethod
+    def from_given(cls, given: Given) -> HostfileSettings:
+        """Return the typed values; raises SettingsError like `JobSettings.from_given`."""
+        return cls(
+            job=JobSettings.from_given(given), dialect=given.choice("dialect", HostfileDialect)
         )
 
 

@@ -1,7 +1,12 @@
-"""What this container has: names, addresses, the account it runs under. Both sides use it."""
+"""What this container has: names, addresses, the account it runs under, what it may do.
+
+Both sides use it.
+"""
 
 from __future__ import annotations
 
+import ctypes
+import errno
 import os
 import pwd
 import resource
@@ -13,11 +18,15 @@ from pathlib import Path
 __all__ = [
     "Account",
     "ensure_identity",
+    "has_rdma",
+    "interface_of_pod",
     "most_open_files",
     "own_account",
+    "own_address_towards",
     "own_addresses",
     "own_names",
     "pod_namespace",
+    "reads_other_processes",
     "real_program",
 ]
 
@@ -25,6 +34,9 @@ _SHIM_MARKER = b"mpi-agent shim"
 _NAMESPACE_FILE = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
 _RESOLV_CONF = Path("/etc/resolv.conf")
 _HOSTS_FILE = Path("/etc/hosts")
+_ROUTES = Path("/proc/net/route")
+_RDMA_DEVICES = Path("/sys/class/infiniband")
+_ANY_PORT = 9
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -96,15 +108,98 @@ def own_names() -> tuple[str, ...]:
 
 def own_addresses() -> tuple[str, ...]:
     """Return the addresses of this container's interfaces, loopback and link-local left out."""
+    found = (address for addresses in _interfaces().values() for address in addresses)
+    return tuple(a for a in found if not a.startswith(("127.", "169.254.", "fe80:")) and a != "::1")
+
+
+def own_address_towards(address: str) -> tuple[str, str] | None:
+    """Return the address and the interface from which packets to an address would leave.
+
+    None where there is no way to it. No packet is sent: a UDP socket only chooses its route.
+    """
+    family = socket.AF_INET6 if ":" in address else socket.AF_INET
+    try:
+        with socket.socket(family, socket.SOCK_DGRAM) as chooser:
+            chooser.connect((address, _ANY_PORT))
+            own: str = chooser.getsockname()[0]
+    except OSError:
+        return None
+    interface = next((name for name, owned in _interfaces().items() if own in owned), None)
+    return None if interface is None else (own, interface)
+
+
+def interface_of_pod() -> str | None:
+    """Return the interface of the default route, or the only one that is not loopback.
+
+    None where there are several to choose from.
+    """
+    routes = _default_routes(_read_or_empty(_ROUTES))
+    if len(routes) == 1:
+        return routes.pop()
+    outside = [
+        name
+        for name, addresses in _interfaces().items()
+        if any(not address.startswith("127.") and address != "::1" for address in addresses)
+    ]
+    return outside[0] if not routes and len(outside) == 1 else None
+
+
+def _interfaces() -> dict[str, tuple[str, ...]]:
+    """Return the addresses of every interface that has some."""
     import psutil
 
-    found = (
-        address.address.partition("%")[0]
-        for addresses in psutil.net_if_addrs().values()
-        for address in addresses
-        if address.family in (socket.AF_INET, socket.AF_INET6)
+    found = {
+        name: tuple(
+            address.address.partition("%")[0]
+            for address in addresses
+            if address.family in (socket.AF_INET, socket.AF_INET6)
+        )
+        for name, addresses in psutil.net_if_addrs().items()
+    }
+    return {name: addresses for name, addresses in found.items() if addresses}
+
+
+def _default_routes(table: str) -> set[str]:
+    """Return the interfaces of the default routes that the kernel prefers.
+
+    Source: Linux, /proc/net/route: Iface, Destination, Gateway, Flags, RefCnt, Use, Metric, Mask.
+    """
+    rows = [line.split() for line in table.splitlines()[1:]]
+    routes = [(int(row[6]), row[0]) for row in rows if len(row) > 7 and row[1] == row[7] == "0" * 8]
+    return {name for metric, name in routes if metric == min(routes)[0]}
+
+
+def has_rdma() -> bool:
+    """Return whether there is an RDMA device, of any maker."""
+    try:
+        return any(_RDMA_DEVICES.iterdir())
+    except OSError:
+        return False
+
+
+def reads_other_processes() -> bool:
+    """Return whether process_vm_readv works here, with which ranks copy from each other.
+
+    True also where it cannot be found out. A container's seccomp profile may forbid it even for
+    one's own memory, which is what is tried.
+
+    Source: process_vm_readv(2); Docker's default profile, moby profiles/seccomp/default.json, which
+    allows it without CAP_SYS_PTRACE since Linux 4.8 only. A profile answers EPERM, a kernel without
+    it ENOSYS.
+    """
+    word = ctypes.create_string_buffer(8)
+    copy = ctypes.create_string_buffer(8)
+    source, target = (
+        (ctypes.c_void_p * 2)(ctypes.addressof(memory), len(memory)) for memory in (word, copy)
     )
-    return tuple(a for a in found if not a.startswith(("127.", "169.254.", "fe80:")) and a != "::1")
+    try:
+        read = ctypes.CDLL(None, use_errno=True).process_vm_readv
+    except (OSError, AttributeError):
+        return True
+    read.restype = ctypes.c_ssize_t
+    length = ctypes.c_ulong
+    done = read(os.getpid(), target, length(1), source, length(1), length(0))
+    return done >= 0 or ctypes.get_errno() not in {errno.EPERM, errno.ENOSYS}
 
 
 def pod_namespace() -> str | None:

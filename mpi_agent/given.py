@@ -16,6 +16,7 @@ from mpi_agent.settings import settings_of, variable_of
 __all__ = ["Given", "parse_duration_s"]
 
 _UNITS_S = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
+_LAST_PORT = 65535
 _DURATION = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h|d)")
 _Choice = TypeVar("_Choice", bound=Enum)
 _TRUE, _FALSE = frozenset({"1", "true", "yes", "on"}), frozenset({"0", "false", "no", "off", ""})
@@ -58,16 +59,39 @@ class Given:
         value, origin = self._value(name)
         if value is None:
             return None
-        if not re.fullmatch(r"\d+", value.strip()) or int(value) < 1:
+        if not _is_count(value):
             raise _bad_value(value, origin, "not a whole number of at least 1")
         return int(value)
+
+    def count_or(self, name: str, words: type[_Choice]) -> int | _Choice | None:
+        """Return a whole number of at least 1, or one of a few words instead."""
+        value, origin = self._value(name)
+        word = (value or "").strip().lower()
+        for choice in words:
+            if choice.value == word:
+                return choice
+        if value is not None and not _is_count(value):
+            others = " nor ".join(str(choice.value) for choice in words)
+            raise _bad_value(value, origin, f"neither a whole number of at least 1 nor {others}")
+        return self.count(name)
 
     def port(self, name: str) -> int | None:
         """Return a TCP port."""
         number = self.count(name)
-        if number is not None and number > 65535:
-            raise _bad_value(str(number), self._value(name)[1], "ports end at 65535")
+        if number is not None and number > _LAST_PORT:
+            raise _bad_value(str(number), self._value(name)[1], f"ports end at {_LAST_PORT}")
         return number
+
+    def port_range(self, name: str) -> tuple[int, int] | None:
+        """Return the first and the last of a range of TCP ports."""
+        value, origin = self._value(name)
+        if value is None:
+            return None
+        match = re.fullmatch(r"(\d{1,5})\s*[-:]\s*(\d{1,5})", value.strip())
+        first, last = (int(match[1]), int(match[2])) if match else (0, 0)
+        if not 1024 <= first < last <= _LAST_PORT:
+            raise _bad_value(value, origin, "not a range of ports from 1024 on, as 40000-40999")
+        return first, last
 
     def duration_s(self, name: str) -> float:
         """Return seconds; settings of this kind always have a default."""
@@ -110,6 +134,10 @@ class Given:
         if self._environ.get(variable):
             return self._environ[variable], f"variable {variable}"
         return row.default, "default"
+
+
+def _is_count(text: str) -> bool:
+    return re.fullmatch(r"\d+", text.strip()) is not None and int(text) >= 1
 
 
 def _bad_value(value: str, origin: str, reason: str) -> SettingsError:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import functools
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 from mpi_agent.command.plan import SshAccess
 from mpi_agent.command_settings import JobSettings
@@ -22,6 +23,7 @@ from mpi_agent.ssh.installed import (
     builtin_client_command,
     choose_client,
     image_configuration,
+    put_ssh_in_front,
 )
 from mpi_agent.ssh.keys import JobKey, copy_job_key
 from mpi_agent.ssh.trust import (
@@ -145,14 +147,48 @@ class JobAccess:
     def _copy_key(self) -> JobKey:
         return copy_job_key(self._settings.ssh_key, self.account, self.state)
 
-    def for_mpirun(self) -> SshAccess:
-        """Return how mpirun's ssh is told all this."""
-        is_builtin = self.client is Backend.BUILTIN
-        agent = builtin_client_command(self.state) if is_builtin else None
-        return SshAccess(config_path=str(self.state.file("ssh_config")), agent=agent)
+    def for_mpirun(
+        self, hosts: tuple[HostReadiness, ...] = (), *, hosts_can_dial: bool = False
+    ) -> SshAccess:
+        """Return how mpirun's ssh is told all this.
 
-    def write_ssh_config(self, hosts: tuple[HostReadiness, ...]) -> None:
-        """Write the configuration of mpirun's ssh, with the port on which each host answered."""
+        Args:
+            hosts: the hosts as the wait found them; empty before it.
+        """
+        is_builtin = self.client is Backend.BUILTIN
+        ports = {host.port for host in hosts}
+        return SshAccess(
+            config_path=self.config_path,
+            agent=builtin_client_command(self.state) if is_builtin else None,
+            hosts_can_dial=hosts_can_dial,
+            key_path=self.terms.key_path,
+            port=next(iter(ports)) if len(ports) == 1 else None,
+            directory=put_ssh_in_front(
+                self.state,
+                self.config_path,
+                self.client,
+                checks_host_keys=self.terms.checks_host_keys,
+            ),
+        )
+
+    @property
+    def config_path(self) -> str:
+        """Where the configuration of mpirun's ssh is."""
+        return str(self.state.file("ssh_config"))
+
+    @property
+    def marks_directory(self) -> Path:
+        """Where each host that is dialled by the configuration leaves a mark."""
+        return self.state.file("dialled")
+
+    def write_ssh_config(
+        self, hosts: tuple[HostReadiness, ...], own_options: tuple[tuple[str, str], ...] = ()
+    ) -> None:
+        """Write the configuration of mpirun's ssh, with the port on which each host answered.
+
+        Args:
+            own_options: keywords and values of the user's; they win.
+        """
         pinned = {target.name: target.address for target in self.targets}
         targets = tuple(
             SshTarget(
@@ -160,7 +196,12 @@ class JobAccess:
             )
             for host in hosts
         )
-        terms = replace(self.terms, key_exchanges=self._preferred_key_exchanges())
+        terms = replace(
+            self.terms,
+            key_exchanges=self._preferred_key_exchanges(),
+            own_options=own_options,
+            marks_directory=str(self.marks_directory),
+        )
         self.state.write("ssh_config", render_ssh_config(terms, targets))
 
     def _preferred_key_exchanges(self) -> tuple[str, ...]:

@@ -8,19 +8,21 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from mpi_agent.command.arguments import ProgramKind, kind_of_program, read_mpirun_line
+from mpi_agent.command.arguments import read_mpirun_line
+from mpi_agent.command.program_kind import ProgramKind, kind_of_program
 from mpi_agent.command.stack import detect_stack
+from mpi_agent.command.topics import Topic
 from mpi_agent.command_settings import JobSettings
 from mpi_agent.container import own_addresses, own_names, pod_namespace
 from mpi_agent.discover.follow import Follower
-from mpi_agent.discover.mpi_operator import job_identity
+from mpi_agent.discover.mpi_operator import JobIdentity, job_identity
 from mpi_agent.discover.slots import DefaultSlots, OwnNames, default_slots, to_host_list
 from mpi_agent.discover.sources import SourceRequest, discover_hosts
-from mpi_agent.errors import MpirunNotFoundError, SettingsError
+from mpi_agent.errors import DiscoveryError, MpirunNotFoundError, SettingsError
 from mpi_agent.job.events import EventSink, HostsDiscovered, Noted
-from mpi_agent.job.hosts import DiscoveredHosts, HostList
+from mpi_agent.job.hosts import DiscoveredHosts, HostList, SlotsOrigin
 from mpi_agent.job.stacks import MpiStack
-from mpi_agent.ssh.trust import is_address
+from mpi_agent.ssh.trust import host_key_alias, is_address
 
 __all__ = ["Job", "JobFinder"]
 
@@ -32,11 +34,18 @@ class Job:
     Attributes:
         stack: None where no mpirun is installed and the program does not need one.
         keeps_host_option: the hosts come from the mpirun line's own `-H`, which stays.
+        left_out: hosts of the operator's list that the mpirun line does not name.
     """
 
     hosts: HostList
     stack: MpiStack | None
     keeps_host_option: bool
+    left_out: tuple[str, ...] = ()
+
+    @property
+    def slots_are_auto(self) -> bool:
+        """True while some hosts still have to tell how many slots they have."""
+        return any(host.slots_from is SlotsOrigin.WANTED for host in self.hosts.hosts)
 
 
 class JobFinder:
@@ -97,7 +106,28 @@ class JobFinder:
             )
         self._emit(HostsDiscovered(hosts=hosts))
         self._tell_oddities(discovery.hosts, hosts)
-        return Job(hosts=hosts, stack=stack, keeps_host_option=bool(self._hosts_on_line()))
+        return Job(
+            hosts=hosts,
+            stack=stack,
+            keeps_host_option=bool(self._hosts_on_line()),
+            left_out=await self._left_out_by_the_line(hosts, identity),
+        )
+
+    async def _left_out_by_the_line(
+        self, hosts: HostList, identity: JobIdentity
+    ) -> tuple[str, ...]:
+        """Return hosts of the operator's list that a line with hosts of its own does not name."""
+        if self._line is None or not self._line.has(Topic.HOSTS, Topic.HOSTFILE):
+            return ()
+        try:
+            whole = await discover_hosts(
+                SourceRequest(role=self._environ.get("K_MPI_JOB_ROLE")), identity
+            )
+        except DiscoveryError:
+            return ()
+        named = {host_key_alias(host.name) for host in hosts.hosts}
+        entries = (entry.name for entry in whole.hosts.entries)
+        return tuple(name for name in entries if host_key_alias(name) not in named)
 
     def _converter(
         self, names: tuple[str, ...], *, numeric_order: bool
@@ -118,11 +148,11 @@ class JobFinder:
         return default_slots(self._settings.slots, self._environ)
 
     def _hosts_on_line(self) -> tuple[str, ...]:
-        return self._line.values_of("host") if self._line else ()
+        return self._line.values_of(Topic.HOSTS) if self._line else ()
 
     def _source_request(self) -> SourceRequest:
         on_line = self._hosts_on_line()
-        files = self._line.values_of("hostfile") if self._line else ()
+        files = self._line.values_of(Topic.HOSTFILE) if self._line else ()
         if len(set(files)) > 1:
             raise SettingsError(
                 "cannot take the hosts from two hostfiles: each application names its own",

@@ -7,11 +7,11 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from mpi_agent.children import Children
-from mpi_agent.command.arguments import moves_before_it_runs, program_word
 from mpi_agent.command.plan import LaunchPlan
+from mpi_agent.command.program_kind import moves_before_it_runs, program_word
 from mpi_agent.command_settings import LaunchSettings
 from mpi_agent.errors import SettingsError
-from mpi_agent.explain.ending import blame_hosts, conclude
+from mpi_agent.explain.ending import blame_hosts, conclude, on_fewer_hosts
 from mpi_agent.explain.publish import telling_failures, write_termination_message
 from mpi_agent.job.endings import Verdict
 from mpi_agent.job.events import EventSink, Noted, ProgramEnded
@@ -19,6 +19,7 @@ from mpi_agent.job_access import JobAccess, LocalJob
 from mpi_agent.job_finder import Job
 from mpi_agent.planner import Planner
 from mpi_agent.ready_job import ReadyJob
+from mpi_agent.run.dialled import DialledHosts
 from mpi_agent.run.executable import refuse_missing_program
 from mpi_agent.run.signals import SignalInbox
 from mpi_agent.run.supervise import supervise
@@ -71,6 +72,7 @@ class Launcher:
         """
         with telling_failures():
             ready, plan = await inbox.unless_stopped(self._prepare(), doing="waiting")
+            dialled = self._dialled(ready, plan)
             supervised = await supervise(
                 plan,
                 environ=self._environ,
@@ -79,6 +81,7 @@ class Launcher:
                 inbox=inbox,
                 emit=self._emit,
                 grace_s=self._settings.run.grace_s,
+                alarm=dialled.given_up(),
             )
         ending = conclude(
             supervised.process_exit,
@@ -87,9 +90,20 @@ class Launcher:
         )
         if ending.verdict is Verdict.LAUNCH_FAILED and ready.remote:
             ending = blame_hosts(ending, await self._waiter.look_again(ready.job))
+        if missing := dialled.missing:
+            why = supervised.alarm or dialled.describe(missing)
+            ending = on_fewer_hosts(ending, why, ended_for_it=supervised.alarm is not None)
+        dialled.forget()
         self._emit(ProgramEnded(ending=ending))
         write_termination_message(f"mpi-agent: {ending.summary}")
         return ending.exit_code
+
+    def _dialled(self, ready: ReadyJob, plan: LaunchPlan) -> DialledHosts:
+        """Return who tells which hosts mpirun dials; none where it dials in a way of its own."""
+        watches = plan.dials_by_own_ssh and not self._settings.run.allow_idle_hosts
+        names = tuple(host.host for host in ready.remote) if watches else ()
+        enough = min(1, len(names)) if plan.dials_by_tree else None
+        return DialledHosts(self._access.marks_directory, names, enough=enough)
 
     async def prepare(self, inbox: SignalInbox) -> LaunchPlan:
         """Discover, wait and plan; return what this process is to become.
@@ -104,19 +118,34 @@ class Launcher:
         return plan
 
     async def plan(self) -> LaunchPlan:
-        """Return what `launch` would run if every host were ready now; nobody is dialled."""
-        return self._planner.plan(await self._waiter.find())
+        """Return what `launch` would run if every host were ready now; nobody is dialled.
+
+        Names are looked up, because the network of the hosts is in the plan.
+        """
+        job = await self._waiter.find()
+        if job.slots_are_auto:
+            text = "slots are 1 here: --slots auto asks the hosts, and plan dials nobody"
+            self._emit(Noted(text=text))
+        hosts = await self._waiter.look_up(job)
+        if any(host.address is None for host in hosts):
+            text = "hosts that do not resolve yet: what depends on their network is left out"
+            self._emit(Noted(text=text))
+        return self._planner.plan(job, hosts)
 
     async def _prepare(self) -> tuple[ReadyJob, LaunchPlan]:
         job = await self._waiter.find()
-        draft = self._planner.plan(job)  # what cannot run is told before the wait
+        draft = self._planner.draft(job)  # what cannot run is told before the wait
         self._refuse_missing_program(job)
         ready = await self._waiter.until_ready(job, self._planner.equipment(job, draft))
-        run_agent = all(host.runs_agent for host in ready.remote)
-        plan = self._planner.plan(ready.job, workers_run_agent=run_agent)
+        plan = self._planner.plan(
+            ready.job,
+            ready.remote,
+            workers_run_agent=all(host.runs_agent for host in ready.remote),
+            hosts_can_dial=await self._waiter.hosts_can_dial(ready),
+        )
         self._access.state.write("hostfile", plan.hostfile_text)
         if ready.remote:
-            self._access.write_ssh_config(ready.remote)
+            self._access.write_ssh_config(ready.remote, plan.ssh_options)
         for note in plan.notes:
             self._emit(Noted(text=note))
         return ready, plan

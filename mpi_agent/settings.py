@@ -16,16 +16,21 @@ __all__ = [
     "ALL_SETTINGS",
     "Backend",
     "Form",
+    "HostfileDialect",
     "KeyExchange",
     "Kind",
+    "PlanForm",
     "Setting",
+    "Slots",
     "settings_of",
     "unknown_variables",
     "variable_of",
 ]
 
 _PREFIX = "MPI_AGENT_"
-_NOT_SETTINGS = frozenset({"MPI_AGENT_SHIM", "MPI_AGENT_FIRST_HOST", "MPI_AGENT_TRACEBACK"})
+_NOT_SETTINGS = frozenset(
+    "MPI_AGENT_SHIM MPI_AGENT_FIRST_HOST MPI_AGENT_HOST_COUNT MPI_AGENT_TRACEBACK".split()
+)
 
 
 class Kind(Enum):
@@ -34,7 +39,9 @@ class Kind(Enum):
     TEXT = "TEXT"
     LIST = "NAME[=VALUE]"
     COUNT = "N"
+    COUNT_OR_AUTO = "N|auto"
     PORT_NUMBER = "PORT"
+    PORT_RANGE = "FIRST-LAST"
     DURATION = "DURATION"
     SWITCH = ""
     CHOICE = "WORD"
@@ -55,11 +62,34 @@ class KeyExchange(Enum):
     DEFAULT = "default"
 
 
+class Slots(Enum):
+    """How many slots a host has, where no number says it: as many as its GPUs or CPUs."""
+
+    AUTO = "auto"
+
+
 class Form(Enum):
     """For whom something is written: text for people, JSON for machines."""
 
     TEXT = "text"
     JSON = "json"
+
+
+class PlanForm(Enum):
+    """How a plan is written: text for people, JSON for machines, or a script that runs it."""
+
+    TEXT = "text"
+    JSON = "json"
+    SHELL = "shell"
+
+
+class HostfileDialect(Enum):
+    """For which MPI a hostfile is written; auto is the one that is installed here."""
+
+    AUTO = "auto"
+    OPEN_MPI = "openmpi"
+    MPICH = "mpich"
+    INTEL_MPI = "intel"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,6 +98,7 @@ class Setting:
 
     Attributes:
         choices: the words that a choice allows; empty for every other kind.
+        stands_for: what help shows in place of the value, where the kind's own word says less.
     """
 
     name: str
@@ -76,6 +107,7 @@ class Setting:
     commands: tuple[str, ...]
     default: str | None = None
     choices: tuple[str, ...] = ()
+    stands_for: str = ""
 
     @property
     def flag(self) -> str:
@@ -85,12 +117,14 @@ class Setting:
     @property
     def placeholder(self) -> str:
         """What stands for the value in help and on pages; empty for a switch."""
-        return "|".join(self.choices) or self.kind.value
+        return "|".join(self.choices) or self.stands_for or self.kind.value
 
 
 _LAUNCH, _WAIT, _WORKER = ("launch", "plan"), ("wait",), ("worker",)
 _LOCAL, _READY = ("local",), ("ready",)
+_PLAN, _HOSTS, _HOSTFILE = ("plan",), ("hosts",), ("hostfile",)
 _JOB = (*_LAUNCH, *_WAIT)
+_FINDS = (*_JOB, *_HOSTS, *_HOSTFILE)
 _RUN = (*_LAUNCH, *_LOCAL)
 _ANY_WAIT = (*_JOB, *_LOCAL)
 
@@ -114,36 +148,54 @@ def _choice(
     )
 
 
+def _list(name: str, item: str, commands: tuple[str, ...], text: str) -> Setting:
+    return Setting(name=name, kind=Kind.LIST, help=text, commands=commands, stands_for=item)
+
+
 _REPEATED = "may be repeated, and the variable separates by commas"
 
 ALL_SETTINGS: tuple[Setting, ...] = (
-    _row("hosts", Kind.TEXT, _JOB, "Hosts of the job, as NAME[:SLOTS],..."),
-    _row("hostfile", Kind.TEXT, _JOB, "File that lists the job's hosts (any MPI's form)."),
-    _row("workers", Kind.COUNT, _JOB, "How many hosts a discover script must list."),
+    _row("hosts", Kind.TEXT, _FINDS, "Hosts of the job, as NAME[:SLOTS],..."),
+    _row("hostfile", Kind.TEXT, _FINDS, "File that lists the job's hosts (any MPI's form)."),
+    _row("workers", Kind.COUNT, _FINDS, "How many hosts a discover script must list."),
     _row("workers", Kind.COUNT, _LOCAL, "Workers to start on this machine.", "2"),
     _row("min-workers", Kind.COUNT, _WAIT, "How many ready hosts are enough; default: all."),
-    _row("slots", Kind.COUNT, _JOB, "Slots of a host whose source gives no count."),
+    _row(
+        "slots",
+        Kind.COUNT_OR_AUTO,
+        _FINDS,
+        "Slots of a host whose source gives no count; auto: as many as it has GPUs, else CPUs.",
+    ),
     _row("slots", Kind.COUNT, _LOCAL, "Slots of each worker.", "1"),
     _row("np", Kind.COUNT, _RUN, "Processes; default: the sum of slots."),
-    _row("timeout", Kind.DURATION, _ANY_WAIT, "Limit of the wait; 0 means none.", "10m"),
+    _row("timeout", Kind.DURATION, (*_FINDS, *_LOCAL), "Limit of the wait; 0 means none.", "10m"),
     _row("parallel", Kind.COUNT, _ANY_WAIT, "Probes in flight at a time.", "128"),
     _row("grace", Kind.DURATION, (*_RUN, *_WORKER), "Time between TERM and KILL.", "25s"),
     _row(
         "mpi",
         Kind.TEXT,
-        _ANY_WAIT,
+        (*_FINDS, *_LOCAL),
         "Which MPI: auto, a name such as openmpi5, a prefix or an mpirun.",
         "auto",
     ),
     _row("env", Kind.LIST, _RUN, f"Variable for the ranks; {_REPEATED}."),
-    _row("no-env", Kind.LIST, _RUN, f"Variable kept from the ranks; {_REPEATED}."),
+    _list("env-file", "FILE", _RUN, f"File of variables for the ranks; {_REPEATED}."),
+    _list("env-prefix", "PREFIX", _RUN, f"Start of names that go to the ranks; {_REPEATED}."),
+    _list("no-env", "NAME", _RUN, f"Variable kept from the ranks, or NAME*; {_REPEATED}."),
     _row(
         "allow-idle-hosts",
         Kind.SWITCH,
         _RUN,
         "Run even if some hosts of the job get no process.",
     ),
-    _row("strict", Kind.SWITCH, _RUN, "Idle slots are an error, not a note."),
+    _row("strict", Kind.SWITCH, _RUN, "Contradictions, such as idle slots, are errors."),
+    _row(
+        "port-range",
+        Kind.PORT_RANGE,
+        _RUN,
+        "Ports on which daemons and ranks may listen, for NetworkPolicies.",
+    ),
+    _row("no-defaults", Kind.SWITCH, _RUN, "Add only what is necessary or asked for."),
     _row("exec", Kind.SWITCH, _LAUNCH, "Become mpirun after the wait, without supervision."),
     _choice("ssh", Backend, _RUN, "Which ssh client mpirun uses.", Backend.AUTO),
     _choice(
@@ -186,7 +238,32 @@ ALL_SETTINGS: tuple[Setting, ...] = (
         Form.TEXT,
     ),
     _choice(
-        "log-format", Form, (*_ANY_WAIT, *_WORKER), "How the log on stderr is written.", Form.TEXT
+        "output",
+        PlanForm,
+        _PLAN,
+        "text explains, json tells everything, shell is a script that runs it.",
+        PlanForm.TEXT,
+    ),
+    _row(
+        "environment",
+        Kind.SWITCH,
+        _PLAN,
+        "Print a table of every variable: whether it travels, and why.",
+    ),
+    _choice("output", Form, _HOSTS, "json tells every host's slots and role.", Form.TEXT),
+    _choice(
+        "dialect",
+        HostfileDialect,
+        _HOSTFILE,
+        "Whose form; auto is that of the MPI installed here.",
+        HostfileDialect.AUTO,
+    ),
+    _choice(
+        "log-format",
+        Form,
+        (*_FINDS, *_LOCAL, *_WORKER),
+        "How the log on stderr is written.",
+        Form.TEXT,
     ),
     _row("state-dir", Kind.TEXT, _LOCAL, "Directory for the job's temporary files.", "/tmp"),
     _row(

@@ -3,26 +3,35 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import importlib
+import socket
 import time
 from collections.abc import Mapping
 from dataclasses import replace
 
+from mpi_agent.command.defaults import TREE_THRESHOLD
+from mpi_agent.command.room import with_found_slots
 from mpi_agent.command_settings import JobSettings, RunSettings
 from mpi_agent.container import own_names
 from mpi_agent.errors import ReadinessError, SettingsError, StackUnsupportedError
 from mpi_agent.job.events import EventSink, Noted
-from mpi_agent.job.readiness import ReadinessReport
+from mpi_agent.job.hosts import fold_names
+from mpi_agent.job.readiness import HostReadiness, ReadinessReport
 from mpi_agent.job_access import JobAccess
 from mpi_agent.job_finder import Job, JobFinder
 from mpi_agent.planner import Planner
 from mpi_agent.ready_job import ReadyJob, WaitRequest, with_local_hosts
+from mpi_agent.settings import Backend
+from mpi_agent.ssh.trust import host_key_alias
 from mpi_agent.wait.equipment import Equipment
+from mpi_agent.wait.own_facts import own_facts
 
 __all__ = ["Waiter"]
 
 _ANY_PROGRAM = ("true",)
 _LOOK_AGAIN_S = 3.0
+_LOOK_UP_S = 3.0
 _VARIABLES_OF_A_POD = ("KUBERNETES_SERVICE_HOST", "K_MPI_JOB_ROLE")
 
 
@@ -88,7 +97,8 @@ class Waiter:
         """
         if not job.hosts.remote:
             nobody = ReadinessReport(hosts=(), elapsed_s=0.0, timeout_s=self._settings.timeout_s)
-            return ReadyJob(job=job, report=with_local_hosts(nobody, job.hosts))
+            ready = ReadyJob(job=job, report=with_local_hosts(nobody, job.hosts))
+            return self._with_found_slots(ready)
         outcomes = await asyncio.gather(
             self._access.ask_image(job.hosts.remote[0].name),
             asyncio.to_thread(self._access.write_credentials),
@@ -104,7 +114,64 @@ class Waiter:
         remote_enough = None if enough is None else max(0, enough - local_count)
         request = self._request(equipment, remote_enough)
         wait = HostWait(request, job, emit=self._emit, follower=self._finder.follower)
-        return await wait.until_ready()
+        return self._with_found_slots(await wait.until_ready())
+
+    def _with_found_slots(self, ready: ReadyJob) -> ReadyJob:
+        """Return the job with the slots that its hosts were asked for, if they were."""
+        if not ready.job.slots_are_auto:
+            return ready
+        found = {host.host: host.facts for host in ready.remote if host.facts is not None}
+        for host in ready.job.hosts.hosts:
+            if host.is_local:
+                found[host.name] = own_facts(self._environ)
+        hosts = with_found_slots(ready.job.hosts, found)
+        return replace(ready, job=replace(ready.job, hosts=hosts))
+
+    async def look_up(self, job: Job) -> tuple[HostReadiness, ...]:
+        """Return the hosts with the addresses that their names have now; nobody is dialled."""
+        pinned = {target.name: target.address for target in self._access.targets}
+        loop = asyncio.get_running_loop()
+
+        async def address_of(name: str) -> str | None:
+            if name in pinned:
+                return pinned[name]
+            with contextlib.suppress(OSError, TimeoutError):
+                async with asyncio.timeout(_LOOK_UP_S):
+                    found = await loop.getaddrinfo(name, None, type=socket.SOCK_STREAM)
+                    return str(found[0][4][0])
+            return None
+
+        names = tuple(host.name for host in job.hosts.remote)
+        addresses = await asyncio.gather(*map(address_of, names))
+        return tuple(
+            HostReadiness(host=name, address=address)
+            for name, address in zip(names, addresses, strict=True)
+        )
+
+    async def hosts_can_dial(self, ready: ReadyJob) -> bool:
+        """Return whether daemons may start daemons, where there are so many that it helps.
+
+        One host is asked to dial one other; that all have the configuration is known by then. It
+        is asked for the short name: Open MPI 5.0.11's daemons dial each other by that.
+        """
+        remote = ready.remote
+        if len(remote) <= TREE_THRESHOLD or self._access.client is not Backend.OPENSSH:
+            return False
+        from mpi_agent.wait.tree import why_no_tree
+
+        without = [h.host for h in remote if h.facts is None or not h.facts.has_ssh_config]
+        if without:
+            why: str | None = f"{fold_names(tuple(without))} have no ssh_config of this job"
+        else:
+            why = await why_no_tree(
+                self._access.terms,
+                start=remote[0],
+                to=host_key_alias(remote[-1].host),
+                config_path=self._access.config_path,
+            )
+        if why is not None:
+            self._emit(Noted(text=f"the launcher dials all {len(remote)} hosts itself: {why}"))
+        return why is None
 
     async def look_again(self, job: Job) -> ReadinessReport:
         """Return who still lets us in, after a wait, within a few seconds; nothing is emitted."""
@@ -147,7 +214,7 @@ class Waiter:
             self._program or _ANY_PROGRAM, settings, self._access, environ=self._environ
         )
         try:
-            equipment = planner.equipment(job, planner.plan(job))
+            equipment = planner.equipment(job, planner.draft(job))
         except (SettingsError, StackUnsupportedError) as error:
             if self._program:
                 raise

@@ -17,6 +17,14 @@ OPEN_MPI_4_STACK = MpiStack(
 OPEN_MPI_5_STACK = MpiStack(
     implementation=Implementation.OPEN_MPI, version=(5, 0, 7), mpirun="/usr/bin/mpirun"
 )
+MPICH_STACK = MpiStack(
+    implementation=Implementation.MPICH, version=(4, 0, 2), mpirun="/usr/bin/mpiexec.hydra"
+)
+INTEL_STACK = MpiStack(
+    implementation=Implementation.INTEL_MPI,
+    version=(2021, 18, 1),
+    mpirun="/opt/intel/bin/mpiexec.hydra",
+)
 
 
 def a_host(index: int = 0, *, slots: int = 1, is_local: bool = False) -> Host:

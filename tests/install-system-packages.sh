@@ -2,8 +2,8 @@
 # Called by the Makefile: installs what integration and e2e tests use. Without root or apt it only
 # says what is missing; the tests that need it then skip by name.
 set -eu
-packages="python3 openssh-server openssh-client openmpi-bin dnsmasq-base iproute2 podman buildah crun
-netavark aardvark-dns iptables uidmap debootstrap"
+packages="python3 openssh-server openssh-client openmpi-bin mpich dnsmasq-base iproute2 podman
+buildah crun netavark aardvark-dns iptables uidmap debootstrap"
 missing=""
 for package in $packages; do
     dpkg-query -W -f '${db:Status-Abbrev}' "$package" 2>/dev/null | grep -q '^ii' ||

@@ -139,15 +139,18 @@ def nobody() -> Iterator[SshTarget]:
 
 
 @contextlib.contextmanager
-def full_port() -> Iterator[SshTarget]:
+def full_port(at: str | None = None) -> Iterator[SshTarget]:
     """Provide a port that drops every packet of a new connection: nobody accepts, and it is full.
+
+    Args:
+        at: the address; None for one of its own.
 
     Source: Linux, tcp_conn_request(): a SYN is dropped while the accept queue is full; measured
     2026-11 with 6.18.
     """
     with contextlib.ExitStack() as stack:
         server = stack.enter_context(socket.socket())
-        server.bind(free_address())
+        server.bind(free_address() if at is None else (at, 0))
         server.listen(0)
         address, port = server.getsockname()
         for _ in range(_MOST_FILLERS):

@@ -17,6 +17,8 @@ _COMMANDS = {
     "local": "Run workers and launcher on this machine, without a cluster.",
     "wait": "Wait for the workers as launch does, and run nothing.",
     "plan": "Print what launch would run, and why.",
+    "hosts": "Print the job's hosts, without asking any.",
+    "hostfile": "Print the job's hosts as an MPI's launcher reads them.",
     "ready": "Exit 0 when the worker in this container is ready (exec probe).",
     "ssh": "",
 }

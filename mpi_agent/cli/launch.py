@@ -11,8 +11,8 @@ import click
 from mpi_agent.children import Children
 from mpi_agent.cli.call import Call
 from mpi_agent.cli.options import settings_options
-from mpi_agent.command.arguments import is_question
 from mpi_agent.command.plan import LaunchPlan
+from mpi_agent.command.program_kind import is_question
 from mpi_agent.command.stack import detect_stack
 from mpi_agent.command_settings import LaunchSettings
 from mpi_agent.explain.publish import telling_failures

@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import asyncio
+import io
 import os
-import shlex
+import sys
 
 import click
 
 from mpi_agent.cli.call import Call
 from mpi_agent.cli.options import settings_options
 from mpi_agent.command.plan import LaunchPlan
-from mpi_agent.command_settings import LaunchSettings
+from mpi_agent.command.script import render_script
+from mpi_agent.command.show import plan_values, render_environment, render_plan
+from mpi_agent.command_settings import PlanSettings
 from mpi_agent.launcher import Launcher
+from mpi_agent.observe.json_text import render_json
+from mpi_agent.settings import PlanForm
 
 __all__ = ["command"]
 
@@ -22,27 +27,21 @@ __all__ = ["command"]
 @click.argument("program", nargs=-1, type=click.UNPROCESSED)
 def command(call: Call, program: tuple[str, ...]) -> None:
     """Print the hostfile, the command and the variables for PROGRAM; nobody is dialled."""
-    settings = LaunchSettings.from_given(call.given)
-    launcher = Launcher(settings, program, environ=os.environ, emit=call.log)
-    click.echo(_render(asyncio.run(launcher.plan())))
+    settings = PlanSettings.from_given(call.given)
+    launcher = Launcher(settings.launch, program, environ=os.environ, emit=call.log)
+    call.say(_render(asyncio.run(launcher.plan()), settings))
 
 
-def _render(plan: LaunchPlan) -> str:
-    added = [f"  {shlex.join(c.words)}  # {c.reason}" for c in plan.choices]
-    variables = [f"  {name}={_shown(name, value, plan)}" for name, value in plan.variables]
-    removed = [f"  {name}  # not handed to mpirun" for name in plan.removed_variables]
-    notes = [f"  {note}" for note in plan.notes]
-    sections = (
-        ("hostfile", [f"  {line}" for line in plan.hostfile_text.splitlines()]),
-        ("executable", [f"  {plan.executable}"]),
-        ("argv", [f"  {shlex.join(plan.shown_argv)}"]),
-        ("added to argv", added),
-        ("variables", variables + removed),
-        ("notes", notes),
-    )
-    return "\n".join("\n".join([f"{title}:", *lines]) for title, lines in sections if lines)
+def _render(plan: LaunchPlan, settings: PlanSettings) -> str:
+    if settings.output is PlanForm.JSON:
+        return render_json(plan_values(plan), indent=2) + "\n"
+    if settings.output is PlanForm.SHELL:
+        _write_bytes_as_they_came()
+        return render_script(plan)
+    return render_environment(plan) if settings.shows_environment else render_plan(plan)
 
 
-def _shown(name: str, value: str, plan: LaunchPlan) -> str:
-    """Return a value as it may be printed: one that --env gave may be a secret."""
-    return "...  # given with --env" if name in plan.secret_names else shlex.quote(value)
+def _write_bytes_as_they_came() -> None:
+    """Let words that are no UTF-8 reach the script as the bytes that they were given as."""
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="surrogateescape")

@@ -1,68 +1,41 @@
 """The user's own mpirun line, read without losing a byte.
 
-Only the options that the agent must know are understood; all tokens stay as they were, in place.
-What stands behind the first word that is no option belongs to the program and is never looked at,
-except for the `:` that starts another application.
-
-Source: mpirun(1) of Open MPI 4.1.4 and prterun(1) of PRRTE 3.0 for how many values an option
-takes.
+All tokens stay as they were, in place; the options among them are found and their topics told. The
+first word that is neither an option nor the value of one is the program: what stands behind it is
+never looked at, except for the `:` that starts another application. Where an option that nobody
+knows stands right in front of it, that is said as a doubt.
 """
 
 from __future__ import annotations
 
-import itertools
-import re
 from collections.abc import Iterator
 from dataclasses import dataclass
-from enum import Enum
 from pathlib import PurePath
 
+from mpi_agent.command.topics import Family, Topic
+from mpi_agent.command.vocabulary import DIFFERS_WITHIN_FAMILY, Meaning, meaning_of
+
 __all__ = [
+    "LAUNCHERS",
+    "LAUNCHERS_WITHOUT_DIALECT",
     "MpirunLine",
     "MpirunOption",
-    "ProgramKind",
-    "is_question",
-    "kind_of_program",
-    "moves_before_it_runs",
-    "program_word",
+    "family_of_name",
     "read_mpirun_line",
 ]
 
-_LAUNCHERS = frozenset(
-    {"mpirun", "mpiexec", "orterun", "prterun", "mpiexec.hydra", "mpirun.openmpi"}
-)
-_OTHER_LAUNCHERS = frozenset({"horovodrun", "deepspeed", "torchrun", "accelerate"})
-_SHELLS = frozenset({"sh", "bash", "dash", "zsh"})
-_ALIASES = {
-    "n": "np",
-    "c": "np",
-    "H": "host",
-    "machinefile": "hostfile",
-    "default-hostfile": "hostfile",
-    "wd": "wdir",
-    "npernode": "N",
-    "gmca": "mca",
-    "bynode": "map-by",
-    "byslot": "map-by",
-    "pernode": "N",
+_FAMILIES = {
+    "orterun": Family.OPEN_MPI,
+    "prterun": Family.OPEN_MPI,
+    "mpirun.openmpi": Family.OPEN_MPI,
+    "mpiexec.openmpi": Family.OPEN_MPI,
+    "mpiexec.hydra": Family.HYDRA,
+    "mpirun.mpich": Family.HYDRA,
+    "mpiexec.mpich": Family.HYDRA,
 }
-_VALUES_2 = frozenset("mca gmca omca prtemca pmixmca tune-mca".split())
-_VALUES_1 = frozenset(
-    "n np c H host hostfile machinefile default-hostfile x N npernode npersocket ppr map-by"
-    " bind-to rank-by wdir wd path prefix output-filename output display stdin timeout"
-    " report-uri tune am app max-restarts rankfile rf cpu-list cpu-set slot-list dvm-uri"
-    " dvm ompi-server personality pset preload-files preload-files-dest-dir runtime-options"
-    " launch-agent spawn-timeout with-ft memory-alloc-kind num-nodes debugger host-list"
-    " add-host add-hostfile".split()
-)
-
-
-class ProgramKind(Enum):
-    """What stands behind `--`."""
-
-    MPIRUN_LINE = "an mpirun command"
-    OTHER_LAUNCHER = "a launcher or shell of its own"
-    BARE = "a program"
+LAUNCHERS_WITHOUT_DIALECT = frozenset({"mpirun_rsh"})
+"""Names of launchers that are recognised and then refused: mpirun_rsh is MVAPICH's."""
+LAUNCHERS = frozenset({"mpirun", "mpiexec", *_FAMILIES, *LAUNCHERS_WITHOUT_DIALECT})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,17 +43,40 @@ class MpirunOption:
     """One option of the line.
 
     Attributes:
-        name: without dashes, aliases folded (`n` and `c` are `np`, `H` is `host`).
-        spelling: as written, dashes included.
-        at: index of its token; its values follow it unless `is_joined`.
-        is_joined: written as `--name=value`, one token.
+        topic: what it is about; None where only its number of values matters, or nobody knows it.
+        family: in whose table it was found, the line's own before the other; None in neither.
+        spelling: as written, dashes included, without a joined value.
+        values: fewer than it needs at the end of the line.
+        at: index of its token; its values follow it.
+        application: which of the programs separated by `:` it stands in front of, from 0.
+        is_joined: its first value is in its own token, behind `=`.
+        is_implied: the values stand nowhere in the line, as `node` of `--bynode`.
     """
 
-    name: str
+    topic: Topic | None
+    family: Family | None
     spelling: str
     values: tuple[str, ...]
     at: int
+    application: int
     is_joined: bool = False
+    is_implied: bool = False
+
+    @property
+    def bare(self) -> str:
+        """The spelling without dashes."""
+        return self.spelling.lstrip("-")
+
+    @property
+    def end(self) -> int:
+        """Index of the first token behind the option and its values."""
+        return self.at + 1 + (0 if self.is_implied else len(self.values) - self.is_joined)
+
+    @property
+    def is_local(self) -> bool:
+        """Whether it counts for its own application alone."""
+        meaning = meaning_of(self.bare, self.family) if self.family is not None else None
+        return meaning is not None and meaning.is_local
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -93,6 +89,9 @@ class MpirunLine:
         options: those in front of each program, in order.
         np_counts: processes of each application, None where the line does not say.
         program: first word of the first program, None when only options stand there.
+        program_words: for each application the index of its program's first word, or where it
+            would stand when it is missing.
+        doubts: one sentence for each word that may have been misunderstood.
     """
 
     called_as: str
@@ -100,120 +99,121 @@ class MpirunLine:
     options: tuple[MpirunOption, ...]
     np_counts: tuple[str | None, ...]
     program: str | None
+    program_words: tuple[int, ...]
+    doubts: tuple[str, ...] = ()
 
-    def values_of(self, name: str) -> tuple[str, ...]:
-        """Return the first value of each occurrence of an option."""
-        return tuple(o.values[0] if o.values else "" for o in self.options if o.name == name)
+    def options_of(self, topic: Topic) -> tuple[MpirunOption, ...]:
+        """Return the options about a topic, in order."""
+        return tuple(option for option in self.options if option.topic is topic)
 
-    def has(self, *names: str) -> bool:
-        """Return whether one of the options stands in the line."""
-        return any(option.name in names for option in self.options)
+    def values_of(self, topic: Topic) -> tuple[str, ...]:
+        """Return the first value of each option about a topic, "" where it has none."""
+        return tuple((*option.values, "")[0] for option in self.options_of(topic))
+
+    def has(self, *topics: Topic) -> bool:
+        """Return whether an option about one of the topics stands in the line."""
+        return any(option.topic in topics for option in self.options)
 
     def parameter(self, name: str) -> MpirunOption | None:
         """Return the option that sets an MCA parameter, None when the line does not."""
-        for option in self.options:
-            if option.name in _VALUES_2 and option.values[:1] == (name,):
-                return option
-        return None
+        found = (o for o in self.options_of(Topic.PARAMETER) if o.values[:1] == (name,))
+        return next(found, None)
 
 
-def kind_of_program(program: tuple[str, ...]) -> ProgramKind:
-    """Return what the program is, judged by its first word, and for a shell by what it runs.
+def family_of_name(called_as: str) -> Family | None:
+    """Return the family that a launcher's name gives away, None for `mpirun` and `mpiexec`."""
+    return _FAMILIES.get(PurePath(called_as).name)
 
-    A shell with a script is taken for one that calls a launcher itself; with `-c` its text tells.
+
+def read_mpirun_line(program: tuple[str, ...], family: Family | None = None) -> MpirunLine:
+    """Return the parts of an mpirun command whose first word is the launcher.
+
+    Args:
+        family: whose line it is, its options are looked up there first. None: as the launcher's
+            name tells, otherwise Open MPI.
     """
-    name = PurePath(program[0]).name
-    if name in _LAUNCHERS:
-        return ProgramKind.MPIRUN_LINE
-    if name in _OTHER_LAUNCHERS:
-        return ProgramKind.OTHER_LAUNCHER
-    if name not in _SHELLS:
-        return ProgramKind.BARE
-    text = _shell_text(program)
-    words = set(re.split(r"[^\w.]+", text or ""))
-    calls_launcher = text is None or bool(words & (_LAUNCHERS | _OTHER_LAUNCHERS))
-    return ProgramKind.OTHER_LAUNCHER if calls_launcher else ProgramKind.BARE
-
-
-def _shell_text(program: tuple[str, ...]) -> str | None:
-    """Return what a shell is given with -c, also among others as in `-ec`; None for a script."""
-    for option, word in itertools.pairwise(program[1:]):
-        if not option.startswith("-"):
-            return None
-        if option.endswith("c") and not option.startswith("--"):
-            return word
-    return None
-
-
-def is_question(program: tuple[str, ...]) -> bool:
-    """Return whether a line asks mpirun something and runs nothing, as `mpirun --version` does."""
-    is_mpirun = bool(program) and kind_of_program(program) is ProgramKind.MPIRUN_LINE
-    return is_mpirun and program[1:2] in (("--version",), ("-V",), ("--help",), ("-h",))
-
-
-def program_word(program: tuple[str, ...]) -> str:
-    """Return the first word of what the ranks run: for an mpirun line, what stands in it."""
-    if kind_of_program(program) is ProgramKind.MPIRUN_LINE:
-        return read_mpirun_line(program).program or program[0]
-    return program[0]
-
-
-def moves_before_it_runs(program: tuple[str, ...]) -> bool:
-    """Return whether an mpirun line changes directory or PATH before it looks for the program."""
-    if kind_of_program(program) is not ProgramKind.MPIRUN_LINE:
-        return False
-    return read_mpirun_line(program).has("wdir", "path", "set-cwd-to-session-dir")
-
-
-def read_mpirun_line(program: tuple[str, ...]) -> MpirunLine:
-    """Return the parts of an mpirun command whose first word is the launcher."""
     tokens = program[1:]
+    own = family or family_of_name(program[0]) or Family.OPEN_MPI
     options: list[MpirunOption] = []
+    starts: list[int] = []
     counts: list[str | None] = []
-    program_word: str | None = None
+    doubts: list[str] = []
     at = 0
-    while at < len(tokens):
-        found = list(_read_options(tokens, at))
-        options += found
-        counts.append(next((o.values[0] for o in found if o.name == "np" and o.values), None))
-        at = _end_of_options(found, at)
-        if at < len(tokens) and tokens[at] == "--":
+    while at < len(tokens) or not starts:
+        found = tuple(_read_options(tokens, at, own, application=len(starts)))
+        at = found[-1].end if found else at
+        doubts += _doubts_about(found, tokens[at : at + 1])
+        if tokens[at : at + 1] == ("--",):
             at += 1
-        if program_word is None and at < len(tokens):
-            program_word = tokens[at]
+        options += found
+        counts.append(next((o.values[0] for o in found if o.topic is Topic.NP and o.values), None))
+        starts.append(at)
         while at < len(tokens) and tokens[at] != ":":
             at += 1
         at += 1
+    first = tokens[starts[0] : starts[0] + 1]
     return MpirunLine(
         called_as=program[0],
         tokens=tokens,
         options=tuple(options),
-        np_counts=tuple(counts) or (None,),
-        program=program_word,
+        np_counts=tuple(counts),
+        program=first[0] if first and first != (":",) else None,
+        program_words=tuple(starts),
+        doubts=tuple(doubts),
     )
 
 
-def _end_of_options(found: list[MpirunOption], start: int) -> int:
-    if not found:
-        return start
-    last = found[-1]
-    return last.at + 1 + (0 if last.is_joined else len(last.values))
-
-
-def _read_options(tokens: tuple[str, ...], at: int) -> Iterator[MpirunOption]:
+def _read_options(
+    tokens: tuple[str, ...], at: int, own: Family, *, application: int
+) -> Iterator[MpirunOption]:
     while at < len(tokens) and tokens[at].startswith("-") and tokens[at] not in {"-", "--"}:
         spelling, equals, joined = tokens[at].partition("=")
-        bare = spelling.lstrip("-")
-        name = _ALIASES.get(bare, bare)
-        if equals:
-            yield MpirunOption(
-                name=name, spelling=spelling, values=(joined,), at=at, is_joined=True
-            )
-            at += 1
-            continue
-        count = 2 if bare in _VALUES_2 else 1 if bare in _VALUES_1 else 0
-        values = tokens[at + 1 : at + 1 + count]
-        if not count:
-            values = {"bynode": ("node",), "byslot": ("slot",), "pernode": ("1",)}.get(bare, ())
-        yield MpirunOption(name=name, spelling=spelling, values=values, at=at, is_joined=not count)
-        at += 1 + count
+        family, meaning = _look_up(spelling.lstrip("-"), own)
+        values = ((joined,) if equals else ()) + tokens[at + 1 :]
+        count = _count_of(meaning, values, has_joined_value=bool(equals))
+        implied = meaning.implied if meaning is not None and not count else ()
+        option = MpirunOption(
+            topic=meaning.topic if meaning is not None else None,
+            family=family,
+            spelling=spelling,
+            values=values[:count] or implied,
+            at=at,
+            application=application,
+            is_joined=bool(equals),
+            is_implied=bool(implied),
+        )
+        yield option
+        at = option.end
+
+
+def _look_up(bare: str, own: Family) -> tuple[Family | None, Meaning | None]:
+    """Return what an option means to its own family, or else to the other."""
+    for family in (own, *(other for other in Family if other is not own)):
+        if meaning := meaning_of(bare, family):
+            return family, meaning
+    return None, None
+
+
+def _count_of(meaning: Meaning | None, values: tuple[str, ...], *, has_joined_value: bool) -> int:
+    """Return how many words are values, a joined one always among them."""
+    count = meaning.value_count if meaning is not None else 0
+    first = values[0] if values else ""
+    if meaning is not None and meaning.takes_pair and "=" in first:
+        count = 1
+    if meaning is not None and meaning.may_take_library and ".so" in first:
+        count = 1
+    return max(count, int(has_joined_value))
+
+
+def _doubts_about(found: tuple[MpirunOption, ...], behind: tuple[str, ...]) -> Iterator[str]:
+    for option in found:
+        if option.family is not None and (option.bare, option.family) in DIFFERS_WITHIN_FAMILY:
+            said = DIFFERS_WITHIN_FAMILY[option.bare, option.family]
+            yield f"option {option.spelling} {said}"
+    last = found[-1] if found else None
+    if last is None or last.family is not None or last.is_joined or behind in ((), ("--",), (":",)):
+        return
+    yield (
+        f'option {last.spelling} is not known; "{behind[0]}" behind it is taken for the program '
+        f"(write {last.spelling}={behind[0]} if it is its value)"
+    )

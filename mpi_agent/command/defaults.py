@@ -1,48 +1,250 @@
-"""What the agent sets where the user set nothing: each with its reason and source."""
+"""What the agent sets where the user set nothing: one table, each row with its reason and source.
+
+A row says what it is for, when it is needed, and which knob has the effect in each dialect; a
+dialect that is not in a row needs nothing. Whatever the user set, in whichever form, is left alone.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
+from mpi_agent.command.dialects.dialect import DialectName, Knob, mca, prte, variable
+from mpi_agent.command.plan import Surroundings
+
 __all__ = [
+    "DEFAULTS",
     "INJECTED_BY_OPERATORS",
-    "OPEN_MPI_4_PARAMETERS",
-    "OPEN_MPI_5_PARAMETERS",
     "RESOURCE_MANAGER_PREFIXES",
-    "Parameter",
+    "TREE_THRESHOLD",
+    "Default",
+    "Situation",
 ]
+
+TREE_THRESHOLD = 64
+"""Up to so many hosts the launcher dials every one itself; Open MPI's trees are no deeper then.
+
+Source: default radix of plm_rsh in Open MPI 4.1.4 and PRRTE 3.0.14, measured 2026-11.
+"""
+_USUAL_CONCURRENCY = 128
+_MOST_PORTS_OF_DAEMONS = 16
+_OPEN_MPI_4, _OPEN_MPI_5 = DialectName.OPEN_MPI_4, DialectName.OPEN_MPI_5
+_MPICH, _INTEL_MPI = DialectName.MPICH, DialectName.INTEL_MPI
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Parameter:
-    """One MCA parameter with the value the agent gives it, and why."""
+class Situation:
+    """What decides whether a default is needed.
 
-    name: str
-    value: str
+    Attributes:
+        remote_count: hosts that are reached by ssh.
+        dials_by_tree: daemons start further daemons.
+        ports: first and last port that may be listened on, None for any.
+    """
+
+    remote_count: int
+    dials_by_tree: bool
+    loopback_only: bool
+    ports: tuple[int, int] | None
+    surroundings: Surroundings
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Default:
+    """One row of the table.
+
+    Attributes:
+        value: what is set in a situation, None where nothing is needed.
+        knobs: what has the effect, by dialect; all of them are set.
+        unless: names of parameters with which a user has decided the same in another way.
+        is_needed: stays under `--no-defaults`, because a setting of ours asks for it or because
+            nothing would start without it.
+    """
+
     reason: str
     source: str
+    value: Callable[[Situation], str | None]
+    knobs: Mapping[DialectName, tuple[Knob, ...]]
+    unless: tuple[str, ...] = ()
+    is_needed: bool = False
 
 
-OPEN_MPI_4_PARAMETERS = (
-    Parameter(
-        name="orte_keep_fqdn_hostnames",
-        value="1",
+def _always(value: str) -> Callable[[Situation], str | None]:
+    return lambda _: value
+
+
+def _no_tree(situation: Situation) -> str | None:
+    return None if situation.dials_by_tree or not situation.remote_count else "1"
+
+
+def _concurrency(situation: Situation) -> str | None:
+    if situation.remote_count <= TREE_THRESHOLD:
+        return None
+    return str(max(_USUAL_CONCURRENCY, situation.remote_count))
+
+
+def _network(situation: Situation) -> str | None:
+    return "127.0.0.0/8" if situation.loopback_only else situation.surroundings.network
+
+
+def _daemons_network(situation: Situation) -> str | None:
+    return None if situation.loopback_only else situation.surroundings.network
+
+
+def _split(ports: tuple[int, int]) -> int:
+    """Return the first port of the ranks: the daemons need few, and open all that they get."""
+    first, last = ports
+    return first + min(_MOST_PORTS_OF_DAEMONS, max(1, (last - first + 1) // 4))
+
+
+def _ports_of_daemons(situation: Situation) -> str | None:
+    if situation.ports is None:
+        return None
+    return f"{situation.ports[0]}-{_split(situation.ports) - 1}"
+
+
+def _first_port_of_ranks(situation: Situation) -> str | None:
+    return str(_split(situation.ports)) if situation.ports else None
+
+
+def _port_count_of_ranks(situation: Situation) -> str | None:
+    return str(situation.ports[1] - _split(situation.ports) + 1) if situation.ports else None
+
+
+def _ports_with(mark: str) -> Callable[[Situation], str | None]:
+    return lambda s: f"{s.ports[0]}{mark}{s.ports[1]}" if s.ports else None
+
+
+DEFAULTS: tuple[Default, ...] = (
+    Default(
         reason="else names are cut at the first dot and ssh cannot resolve them",
         source="Open MPI 4.1.4, measured 2026-11",
+        value=_always("1"),
+        knobs={_OPEN_MPI_4: (mca("orte_keep_fqdn_hostnames"),)},
+        is_needed=True,
     ),
-    Parameter(
-        name="plm_rsh_no_tree_spawn",
-        value="1",
+    Default(
         reason="workers then need neither the private key nor each other's names",
-        source="open-mpi/ompi issue 4578",
+        source="open-mpi/ompi issue 4578; PRRTE 3.0 parameter plm_ssh_no_tree_spawn",
+        value=_no_tree,
+        knobs={
+            _OPEN_MPI_4: (mca("plm_rsh_no_tree_spawn"),),
+            _OPEN_MPI_5: (prte("plm_ssh_no_tree_spawn", "plm_rsh_no_tree_spawn"),),
+        },
     ),
-)
-OPEN_MPI_5_PARAMETERS = (
-    Parameter(
-        name="plm_ssh_no_tree_spawn",
-        value="1",
-        reason="workers then need neither the private key nor each other's names",
-        source="PRRTE 3.0 parameter plm_ssh_no_tree_spawn, measured 2026-11",
+    Default(
+        reason="ssh stays open for each host; fewer at a time than hosts hangs the start",
+        source="Open MPI 4.1.4 at 200 hosts hung with 16, measured 2026-11",
+        value=_concurrency,
+        knobs={
+            _OPEN_MPI_4: (mca("plm_rsh_num_concurrent"),),
+            _OPEN_MPI_5: (prte("plm_ssh_num_concurrent", "plm_rsh_num_concurrent"),),
+        },
+    ),
+    Default(
+        reason="the network of the hosts' addresses; interface names differ between hosts",
+        source="open-mpi/ompi issues 4963, 6377 and 6447",
+        value=_network,
+        knobs={
+            _OPEN_MPI_4: (mca("btl_tcp_if_include"),),
+            _OPEN_MPI_5: (mca("btl_tcp_if_include"),),
+        },
+        unless=("btl_tcp_if_exclude",),
+    ),
+    Default(
+        reason="daemons call the launcher back over the same network",
+        source="open-mpi/ompi issue 6377; PRRTE 3.0 parameter prte_if_include",
+        value=_daemons_network,
+        knobs={
+            _OPEN_MPI_4: (mca("oob_tcp_if_include"),),
+            _OPEN_MPI_5: (prte("prte_if_include", "oob_tcp_if_include"),),
+        },
+        unless=("oob_tcp_if_exclude", "prte_if_exclude"),
+    ),
+    Default(
+        reason="a directory that is writable on every host",
+        source="Open MPI 4.1.4 and 5.0.11 with a read-only /tmp on one host, measured 2026-11",
+        value=lambda s: s.surroundings.session_directory,
+        knobs={
+            _OPEN_MPI_4: (mca("orte_tmpdir_base"),),
+            _OPEN_MPI_5: (prte("prte_tmpdir_base", "orte_tmpdir_base"),),
+        },
+    ),
+    Default(
+        reason="there is no RDMA device for it to look for",
+        source="Open MPI 4.1, component openib; Open MPI 5 has none",
+        value=lambda s: None if s.surroundings.has_rdma else "^openib",
+        knobs={_OPEN_MPI_4: (mca("btl"),)},
+    ),
+    Default(
+        reason="process_vm_readv is not allowed in this container",
+        source="open-mpi/ompi issue 4948",
+        value=lambda s: None if s.surroundings.reads_other_processes else "none",
+        knobs={_OPEN_MPI_4: (mca("btl_vader_single_copy_mechanism"),)},
+    ),
+    Default(
+        reason="process_vm_readv is not allowed in this container",
+        source="Open MPI 5.0, framework smsc",
+        value=lambda s: None if s.surroundings.reads_other_processes else "^cma",
+        knobs={_OPEN_MPI_5: (mca("smsc"),)},
+        unless=("btl_vader_single_copy_mechanism",),
+    ),
+    Default(
+        reason="several workers of one machine would bind their ranks to the same cores",
+        source="Intel MPI 2021 reference, I_MPI_PIN",
+        value=_always("off"),
+        knobs={_INTEL_MPI: (variable("I_MPI_PIN"),)},
+        unless=("I_MPI_PIN_DOMAIN", "I_MPI_PIN_PROCESSOR_LIST", "I_MPI_PIN_CELL"),
+    ),
+    Default(
+        reason="--port-range: ranks",
+        source="Open MPI 4.1.4 and 5.0.11, ss -ltn during a run, 2026-11",
+        value=_first_port_of_ranks,
+        knobs=dict.fromkeys(
+            (_OPEN_MPI_4, _OPEN_MPI_5), (mca("btl_tcp_port_min_v4"), mca("btl_tcp_port_min_v6"))
+        ),
+        is_needed=True,
+    ),
+    Default(
+        reason="--port-range: ranks",
+        source="Open MPI 4.1.4 and 5.0.11, ss -ltn during a run, 2026-11",
+        value=_port_count_of_ranks,
+        knobs=dict.fromkeys(
+            (_OPEN_MPI_4, _OPEN_MPI_5),
+            (mca("btl_tcp_port_range_v4"), mca("btl_tcp_port_range_v6")),
+        ),
+        is_needed=True,
+    ),
+    Default(
+        reason="--port-range: daemons; mpirun opens every one of these",
+        source="Open MPI 4.1.4 and PRRTE 3.0.14, ss -ltn during a run, 2026-11",
+        value=_ports_of_daemons,
+        knobs={
+            _OPEN_MPI_4: (mca("oob_tcp_dynamic_ipv4_ports"), mca("oob_tcp_dynamic_ipv6_ports")),
+            _OPEN_MPI_5: (prte("oob_tcp_dynamic_ipv4_ports"), prte("oob_tcp_dynamic_ipv6_ports")),
+        },
+        is_needed=True,
+    ),
+    Default(
+        reason="--port-range: the launcher; proxies listen nowhere",
+        source="MPICH 4.0.2 and 5.0.2, ss -ltn during a run, 2026-11",
+        value=_ports_with(":"),
+        knobs={_MPICH: (variable("MPIEXEC_PORT_RANGE"),)},
+        is_needed=True,
+    ),
+    Default(
+        reason="--port-range: ranks, over UCX",
+        source="MPICH 4.0.2 and 5.0.2, ss -ltn during a run, 2026-11",
+        value=_ports_with("-"),
+        knobs={_MPICH: (variable("UCX_TCP_PORT_RANGE"),)},
+        is_needed=True,
+    ),
+    Default(
+        reason="--port-range: daemons and ranks",
+        source="Intel MPI 2021.18, ss -ltn during a run, 2026-11",
+        value=_ports_with(":"),
+        knobs={_INTEL_MPI: (variable("I_MPI_PORT_RANGE"),)},
+        is_needed=True,
     ),
 )
 
@@ -51,6 +253,11 @@ INJECTED_BY_OPERATORS = {
     "OMPI_MCA_orte_default_hostfile": None,
     "OMPI_MCA_orte_set_default_slots": None,
     "OMPI_MCA_plm_rsh_args": "-o ConnectionAttempts=10",
+    "I_MPI_HYDRA_HOST_FILE": None,
+    "I_MPI_PERHOST": None,
+    "I_MPI_HYDRA_BOOTSTRAP_EXEC_EXTRA_ARGS": "-o ConnectionAttempts=10",
+    "HYDRA_HOST_FILE": None,
+    "HYDRA_LAUNCH_EXTRA_ARGS": "-o ConnectionAttempts=10",
 }
 """Variables that mpi-operator and Trainer set on every launcher, with the value that tells them
 from the user's own; None stands for any value. What they ask for is done by options on the command
@@ -59,7 +266,16 @@ line, which Open MPI 5 obeys too.
 Source: mpi-operator v0.8.2, pkg/controller/mpi_job_controller.go.
 """
 
-RESOURCE_MANAGER_PREFIXES = ("SLURM_", "PBS_", "LSB_")
+RESOURCE_MANAGER_PREFIXES = (
+    "SLURM_",
+    "PBS_",
+    "LSB_",
+    "LSF_",
+    "SGE_",
+    "PE_HOSTFILE",
+    "COBALT_",
+    "LOADL_",
+)
 """A variable of a resource manager makes mpirun start its daemons through that manager.
 
 Source: Open MPI FAQ, "running under Slurm"; determined-ai unsets SLURM_JOBID for that reason.

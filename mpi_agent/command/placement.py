@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from mpi_agent.command.arguments import MpirunLine
+from mpi_agent.command.topics import Topic
 from mpi_agent.errors import HostsUnusedError, SettingsError, SlotsExceededError
 from mpi_agent.job.hosts import HostList
 
@@ -52,11 +53,13 @@ class Placement:
 
     Attributes:
         map_by: mapping to add, None when the user's own stays.
+        per_host: processes on each host in turn, None for as many as it has slots.
     """
 
     np: int
     map_by: str | None
     notes: tuple[str, ...]
+    per_host: int | None = None
 
 
 def asks_to_oversubscribe(line: MpirunLine | None, environ: Mapping[str, str]) -> bool:
@@ -64,9 +67,9 @@ def asks_to_oversubscribe(line: MpirunLine | None, environ: Mapping[str, str]) -
     policies = [environ.get("PRTE_MCA_rmaps_default_mapping_policy", "")]
     switches = [environ.get("OMPI_MCA_rmaps_base_oversubscribe", "")]
     if line is not None:
-        if line.has("oversubscribe"):
+        if line.has(Topic.OVERSUBSCRIBE):
             return True
-        policies += line.values_of("map-by")
+        policies += line.values_of(Topic.MAP_BY)
         parameter = line.parameter("rmaps_base_oversubscribe")
         switches += parameter.values[1:] if parameter else ()
     asked = {word for policy in policies for word in re.split(r"[:,]", policy.lower())}
@@ -107,7 +110,15 @@ def placement_request(
 
 
 def _line_np(line: MpirunLine | None) -> int | None:
-    if line is None or all(count is None for count in line.np_counts):
+    if line is None:
+        return None
+    if all(count is None for count in line.np_counts):
+        if len(line.np_counts) > 1 and not line.has(Topic.PER_HOST):
+            raise SettingsError(
+                f"cannot share out the slots among {len(line.np_counts)} applications: none of "
+                "them says how many processes it gets",
+                hint="give each application its own -np",
+            )
         return None
     for count in line.np_counts:
         if count is None or not count.isdigit() or int(count) < 1:
@@ -122,18 +133,20 @@ def _mapping_of(line: MpirunLine | None) -> str | None:
     """Return the first word of the user's mapping, without its modifiers."""
     if line is None:
         return None
-    for value in line.values_of("map-by"):
+    for value in line.values_of(Topic.MAP_BY):
         return re.split(r"[:,]", value.lower())[0] or "slot"
-    return "other" if line.has("N", "npersocket", "rankfile", "ppr") else None
+    return "other" if line.has(Topic.PER_HOST, Topic.OTHER_MAPPING) else None
 
 
 def _per_host(line: MpirunLine | None) -> int | None:
     if line is None:
         return None
-    for value in line.values_of("map-by"):
+    for value in line.values_of(Topic.MAP_BY):
         if match := _PER_HOST.search(value):
             return int(match[1])
-    counts = [value for value in line.values_of("N") if value.isdigit() and int(value) > 0]
+    counts = [
+        value for value in line.values_of(Topic.PER_HOST) if value.isdigit() and int(value) > 0
+    ]
     return int(counts[0]) if counts else None
 
 
@@ -156,6 +169,8 @@ def place(request: PlacementRequest, hosts: HostList) -> Placement:
             f"only {used} of them would get one",
             hint=f"start at least {host_count} processes, or allow it with --allow-idle-hosts",
         )
+    if np % host_count and map_by is not None and np != hosts.total_slots:
+        notes = (*notes, f"{np} processes do not spread evenly over {host_count} hosts")
     if np < hosts.total_slots:
         said = f"{np} processes on {hosts.total_slots} slots: {hosts.total_slots - np} stay idle"
         if request.strict:
@@ -164,7 +179,9 @@ def place(request: PlacementRequest, hosts: HostList) -> Placement:
                 hint="leave -np out to use every slot",
             )
         notes = (said, *notes)
-    return Placement(np=np, map_by=map_by, notes=notes)
+    by_node = (map_by or request.mapping) == "node"
+    per_host = request.per_host or (1 if by_node else None)
+    return Placement(np=np, map_by=map_by, notes=notes, per_host=per_host)
 
 
 def _refuse_too_many(np: int, request: PlacementRequest, hosts: HostList) -> None:

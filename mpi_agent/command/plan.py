@@ -3,11 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
-from mpi_agent.environment import RankEnvironment
+from mpi_agent.environment import Passage, RankEnvironment
 
-__all__ = ["Choice", "LaunchPlan", "LaunchRequest", "SshAccess"]
+__all__ = [
+    "AGENT",
+    "COMMAND_LINE",
+    "Choice",
+    "LaunchPlan",
+    "LaunchRequest",
+    "PlannedVariable",
+    "RemovedVariable",
+    "SshAccess",
+    "Surroundings",
+]
+
+AGENT = "mpi-agent"
+COMMAND_LINE = "the command line"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -17,10 +30,42 @@ class SshAccess:
     Attributes:
         config_path: our ssh_config; its path has no blanks, because launchers split at them.
         agent: command used in place of `ssh`, None for OpenSSH's own.
+        hosts_can_dial: every host has the same configuration at the same path and lets the others
+            in, so that daemons may start further daemons.
+        key_path: the job's private key.
+        port: of all hosts, None where it is not known yet or differs between them.
+        directory: holds programs called `ssh` that dial by this configuration, for launchers that
+            find theirs in PATH; None where files there cannot be executed.
     """
 
     config_path: str
     agent: str | None = None
+    hosts_can_dial: bool = False
+    key_path: str | None = None
+    port: int | None = None
+    directory: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Surroundings:
+    """What was found out about the launcher's container and the hosts, as far as defaults ask.
+
+    Attributes:
+        network: the network that owns the hosts' and the launcher's addresses, as CIDR; None where
+            it is not known (yet), or where nothing needs to be said.
+        launcher_address: where the hosts reach the launcher; None where it is not known.
+        launcher_interface: the interface that has this address.
+        has_rdma: there are RDMA devices.
+        reads_other_processes: process_vm_readv works here.
+        session_directory: where daemons keep their files, None for their own choice.
+    """
+
+    network: str | None = None
+    launcher_address: str | None = None
+    launcher_interface: str | None = None
+    has_rdma: bool = False
+    reads_other_processes: bool = True
+    session_directory: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,6 +81,8 @@ class LaunchRequest:
         runs_as_root: mpirun must be told that this is meant.
         loopback_only: all hosts are on this machine, so that nothing need leave it.
         keeps_host_option: the hosts come from the line's own `-H`, which stays.
+        port_range: first and last port that daemons and ranks may listen on.
+        sets_defaults: False leaves out everything that is neither asked for nor necessary.
     """
 
     program: tuple[str, ...]
@@ -49,13 +96,44 @@ class LaunchRequest:
     strict: bool = False
     loopback_only: bool = False
     keeps_host_option: bool = False
+    port_range: tuple[int, int] | None = None
+    sets_defaults: bool = True
+    surroundings: Surroundings = field(default_factory=Surroundings)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Choice:
-    """Words the agent adds to the command, and why."""
+    """Words of the command, why they stand there, and who said so.
+
+    Attributes:
+        said_by: the agent, the command line, or the variable that asks for it.
+    """
 
     words: tuple[str, ...]
+    reason: str
+    said_by: str = AGENT
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlannedVariable:
+    """A variable that the command is started with beyond the launcher's own environment.
+
+    Attributes:
+        is_secret: its value must not be shown.
+    """
+
+    name: str
+    value: str
+    reason: str
+    said_by: str = AGENT
+    is_secret: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RemovedVariable:
+    """A variable of the launcher's environment that the command is started without."""
+
+    name: str
     reason: str
 
 
@@ -69,34 +147,53 @@ class LaunchPlan:
         variables: set on top of the launcher's own environment, in order.
         removed_variables: taken out of it.
         choices: what the agent added to argv.
+        kept: what the user said about something that the agent would otherwise have decided.
         notes: sentences the user should read.
-        secret_names: variables whose values must not be shown.
+        passages: every variable of the launcher, whether it travels to the ranks, and why.
         daemon: what is started on each host first: an absolute path, or a bare name that the
             login's PATH must find; None where that cannot be told.
+        ssh_options: keyword and value that the user gave to mpirun's ssh, for our ssh_config.
+        dials_by_tree: daemons start further daemons.
+        dials_by_own_ssh: mpirun dials by our ssh_config, so what it dialled can be told.
     """
 
     executable: str
     argv: tuple[str, ...]
-    variables: tuple[tuple[str, str], ...]
-    removed_variables: tuple[str, ...]
+    variables: tuple[PlannedVariable, ...]
+    removed_variables: tuple[RemovedVariable, ...]
     hostfile_path: str
     hostfile_text: str
     np: int
     choices: tuple[Choice, ...]
     notes: tuple[str, ...]
-    secret_names: frozenset[str] = frozenset()
+    kept: tuple[Choice, ...] = ()
+    passages: tuple[Passage, ...] = ()
     daemon: str | None = None
+    ssh_options: tuple[tuple[str, str], ...] = ()
+    dials_by_tree: bool = False
+    dials_by_own_ssh: bool = False
 
     @property
     def shown_argv(self) -> tuple[str, ...]:
-        """The argv for logs: a value that the user wrote behind -x is left out."""
-        before = ("", *self.argv)
-        return tuple(
-            f"{word.partition('=')[0]}=..." if previous == "-x" and "=" in word else word
-            for previous, word in zip(before, self.argv, strict=False)
-        )
+        """The argv for logs: a value that the user wrote behind an option is left out.
+
+        Open MPI's `-x NAME=VALUE` is one word, Hydra's `-genv NAME VALUE` and `-env` are three.
+        """
+        shown = list(self.argv)
+        for at, word in enumerate(self.argv[:-1]):
+            option, following = word.replace("--", "-"), self.argv[at + 1]
+            if option == "-x" and "=" in following:
+                shown[at + 1] = f"{following.partition('=')[0]}=..."
+            elif option in {"-genv", "-env"} and at + 2 < len(shown):
+                shown[at + 2] = "..."
+        return tuple(shown)
 
     def environment(self, environ: Mapping[str, str]) -> dict[str, str]:
-        """Return the whole environment of the command."""
-        kept = {n: v for n, v in environ.items() if n not in self.removed_variables}
-        return {**kept, **dict(self.variables)}
+        """Return the whole environment of the command.
+
+        What is set stands last, and the very last is nobody's: MPICH's `-genvlist` loses that one.
+        """
+        removed = {variable.name for variable in self.removed_variables}
+        removed |= {variable.name for variable in self.variables}
+        kept = {n: v for n, v in environ.items() if n not in removed}
+        return {**kept, **{variable.name: variable.value for variable in self.variables}}

@@ -1,22 +1,24 @@
-"""Which variables mpirun is started with, and which of those it finds are the user's own."""
+"""Which variables the launcher is started with, and which of those it finds are the user's own."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
-from mpi_agent.command.arguments import MpirunLine
 from mpi_agent.command.defaults import INJECTED_BY_OPERATORS, RESOURCE_MANAGER_PREFIXES
-from mpi_agent.command.dialects import Dialect
-from mpi_agent.command.plan import LaunchRequest
+from mpi_agent.command.dialects import Dialect, Knob
+from mpi_agent.command.plan import LaunchRequest, PlannedVariable, RemovedVariable
+from mpi_agent.environment import is_secret
 from mpi_agent.job.hosts import HostList
 
 __all__ = [
-    "is_set",
     "is_users_own",
+    "moved_variables",
     "program_variables",
     "removed_variables",
-    "users_own_ssh_arguments",
+    "users_own",
 ]
+
+_GIVEN_BY_ENV = "--env"
 
 
 def is_users_own(name: str, environ: Mapping[str, str]) -> bool:
@@ -29,48 +31,75 @@ def is_users_own(name: str, environ: Mapping[str, str]) -> bool:
     return injected is not None and environ[name] != injected
 
 
-def is_set(
-    name: str, line: MpirunLine | None, environ: Mapping[str, str], dialect: Dialect
-) -> bool:
-    """Return whether the user set an MCA parameter on the line or by a variable of his own."""
-    on_line = line is not None and line.parameter(name) is not None
-    return on_line or is_users_own(dialect.parameter_variable_prefix + name, environ)
-
-
-def users_own_ssh_arguments(environ: Mapping[str, str], dialect: Dialect) -> str:
-    """Return the ssh arguments that the user set by a variable, empty for none."""
-    names = (
-        dialect.parameter_variable_prefix + dialect.ssh_arguments,
-        *(f"OMPI_MCA_{alias}" for alias in dialect.ssh_arguments_aliases),
-    )
-    for name in names:
-        if is_users_own(name, environ):
-            return environ[name]
-    return ""
+def users_own(knob: Knob, environ: Mapping[str, str]) -> str | None:
+    """Return the variable by which the user set a knob, None where he did not."""
+    aliases = (f"OMPI_MCA_{alias}" for alias in knob.aliases)
+    names = (knob.variable, *aliases)
+    return next((name for name in names if is_users_own(name, environ)), None)
 
 
 def program_variables(
     request: LaunchRequest, hosts: HostList, np: int
-) -> tuple[tuple[str, str], ...]:
+) -> tuple[PlannedVariable, ...]:
     """Return the variables for programs that want to know their job, unless the user set them."""
+    first = "127.0.0.1" if request.loopback_only else hosts.hosts[0].name
     own = (
-        ("MASTER_ADDR", "127.0.0.1" if request.loopback_only else hosts.hosts[0].name),
-        ("MASTER_PORT", "29500"),
-        ("WORLD_SIZE", str(np)),
+        ("MASTER_ADDR", first, "the first host"),
+        ("MASTER_PORT", "29500", "where PyTorch's ranks meet by default"),
+        ("WORLD_SIZE", str(np), "the number of processes"),
+        ("MPI_AGENT_NP", str(np), "the number of processes"),
+        ("MPI_AGENT_HOST_COUNT", str(len(hosts.hosts)), "the hosts of the job"),
+        ("MPI_AGENT_FIRST_HOST", hosts.hosts[0].name, "the first host"),
     )
-    asked = dict(request.environment.extra)
-    added = tuple((n, v) for n, v in own if n not in request.environ and n not in asked)
-    return (*request.environment.extra, *added)
+    asked = {name for name, _ in request.environment.extra}
+    given = (
+        PlannedVariable(
+            name=name,
+            value=value,
+            reason="given with --env or in an env file",
+            said_by=_GIVEN_BY_ENV,
+            is_secret=is_secret(name),
+        )
+        for name, value in request.environment.extra
+    )
+    added = (
+        PlannedVariable(name=name, value=value, reason=reason)
+        for name, value, reason in own
+        if name not in asked
+        and not request.environment.keeps_back(name)
+        and (name.startswith("MPI_AGENT_") or name not in request.environ)
+    )
+    return (*given, *added)
 
 
-def removed_variables(environ: Mapping[str, str], dialect: Dialect) -> tuple[str, ...]:
-    """Return what must not reach mpirun: what options say better, and other launchers' traces."""
-    operators = {name for name in INJECTED_BY_OPERATORS if name in environ}
-    managers = {name for name in environ if name.startswith(RESOURCE_MANAGER_PREFIXES)}
-    emptied = {
-        name
-        for name, value in environ.items()
-        if not value and name.startswith(dialect.parameter_variable_prefix)
-    }
-    own = {name for name in environ if name.startswith("MPI_AGENT_")} - {"MPI_AGENT_SHIM"}
-    return tuple(sorted(operators | managers | emptied | own))
+def removed_variables(
+    environ: Mapping[str, str], dialect: Dialect | None
+) -> tuple[RemovedVariable, ...]:
+    """Return what must not reach the launcher, sorted by name."""
+    found: dict[str, str] = {}
+    for name, value in environ.items():
+        if name in INJECTED_BY_OPERATORS and dialect is not None:
+            found[name] = "an operator's; options say it to every version"
+        elif name.startswith(RESOURCE_MANAGER_PREFIXES):
+            found[name] = "would have the daemons started by a resource manager"
+        elif dialect is not None and not value and name.startswith("PRTE_MCA_"):
+            found[name] = "set to nothing, on which mpirun of Open MPI 5 crashes"
+        elif name.startswith("MPI_AGENT_") and name != "MPI_AGENT_SHIM":
+            found[name] = "a setting of the agent, not of the program"
+        elif dialect is not None and name in dialect.renamed_variables:
+            found[name] = f"{dialect.name.value} ignores it; an option says the same"
+    return tuple(RemovedVariable(name=name, reason=found[name]) for name in sorted(found))
+
+
+def moved_variables(values: list[tuple[str, str]]) -> tuple[PlannedVariable, ...]:
+    """Return variables whose value the user wrote on the line, where everybody can read it."""
+    return tuple(
+        PlannedVariable(
+            name=name,
+            value=value,
+            reason="its value stood on the command line",
+            said_by="the command line",
+            is_secret=is_secret(name),
+        )
+        for name, value in values
+    )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from mpi_agent.errors import HostSourceInvalidError
 from mpi_agent.job.hosts import (
@@ -12,25 +12,43 @@ from mpi_agent.job.hosts import (
     HostEntry,
     HostList,
     Role,
+    SlotsOrigin,
     numeric_order_key,
 )
+from mpi_agent.settings import Slots
 
-__all__ = ["DefaultSlots", "OwnNames", "default_slots", "to_host_list"]
+__all__ = [
+    "SLOT_VARIABLES",
+    "DefaultSlots",
+    "OwnNames",
+    "default_slots",
+    "slots_of_variable",
+    "to_host_list",
+]
 
-_SLOT_VARIABLES = (
+SLOT_VARIABLES = (
     "OMPI_MCA_orte_set_default_slots",
     "PRTE_MCA_prte_set_default_slots",
     "I_MPI_PERHOST",
 )
+"""Set on launchers: by mpi-operator from slotsPerWorker, by Trainer from numProcPerNode, by users.
+
+Source: mpi-operator v0.8.2 (`OMPI_MCA_...` or `I_MPI_PERHOST`) and Kubeflow Trainer, as of 2026-08.
+"""
 _LOOPBACK = ("localhost", "::1")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DefaultSlots:
-    """Slots of a host whose source gives no count, and who said so."""
+    """Slots of a host whose source gives no count, and who said so.
+
+    Attributes:
+        slots_from: WANTED where the hosts are to be asked; the count stands in until then.
+    """
 
     count: int
     origin: str
+    slots_from: SlotsOrigin = SlotsOrigin.DEFAULT
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,15 +69,22 @@ class OwnNames:
         )
 
 
-def default_slots(wanted: int | None, environ: Mapping[str, str]) -> DefaultSlots:
+def default_slots(wanted: int | Slots | None, environ: Mapping[str, str]) -> DefaultSlots:
     """Return the count for hosts without one: --slots, else the operator's variable, else 1."""
+    if isinstance(wanted, Slots):
+        return DefaultSlots(count=1, origin="--slots auto", slots_from=SlotsOrigin.WANTED)
     if wanted is not None:
-        return DefaultSlots(count=wanted, origin="--slots")
-    for name in _SLOT_VARIABLES:
-        value = environ.get(name, "")
-        if value.isdigit() and int(value) > 0:
-            return DefaultSlots(count=int(value), origin=name)
+        return DefaultSlots(count=wanted, origin="--slots", slots_from=SlotsOrigin.SETTING)
+    for name in SLOT_VARIABLES:
+        if (count := slots_of_variable(environ, name)) is not None:
+            return DefaultSlots(count=count, origin=name, slots_from=SlotsOrigin.VARIABLE)
     return DefaultSlots(count=1, origin="default")
+
+
+def slots_of_variable(environ: Mapping[str, str], name: str) -> int | None:
+    """Return the count that a variable gives, None where it gives none."""
+    value = environ.get(name, "")
+    return int(value) if value.isascii() and value.isdigit() and int(value) > 0 else None
 
 
 def to_host_list(
@@ -68,6 +93,8 @@ def to_host_list(
     """Return the hosts in rank order, each with its slots.
 
     Args:
+        slots: for hosts without a count; where the hosts are to be asked and each has a count
+            already, all are asked nevertheless, because the user wanted it.
         numeric_order: the launcher first if it is among them, then worker-2 before worker-10;
             False keeps the order of a list that the user wrote.
 
@@ -85,6 +112,8 @@ def to_host_list(
     entries = list(discovered.entries)
     if numeric_order:
         entries.sort(key=lambda e: (not own.include(e.name), numeric_order_key(e.name)))
+    if slots.slots_from is SlotsOrigin.WANTED and all(entry.slots for entry in entries):
+        entries = [replace(entry, slots=None) for entry in entries]
     hosts = tuple(_to_host(entry, i, slots, own) for i, entry in enumerate(entries))
     try:
         return HostList(hosts=hosts, source=discovered.source)
@@ -103,4 +132,5 @@ def _to_host(entry: HostEntry, index: int, slots: DefaultSlots, own: OwnNames) -
         role=Role.LAUNCHER if is_local else Role.WORKER,
         index=index,
         is_local=is_local,
+        slots_from=SlotsOrigin.SOURCE if entry.slots is not None else slots.slots_from,
     )

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from mpi_agent.errors import HostsUnusedError
 from mpi_agent.explain.exit_status import describe_exit, describe_seconds
 from mpi_agent.job.endings import Ending, ProcessExit, Verdict
 from mpi_agent.job.hosts import fold_names
 from mpi_agent.job.readiness import ReadinessReport
 
-__all__ = ["blame_hosts", "conclude"]
+__all__ = ["blame_hosts", "conclude", "on_fewer_hosts"]
 
 _LAUNCH_CODES = frozenset({132, 183, 213, 250, 255})
 """Codes with which mpirun itself ends when the program never started; a program may use them too.
@@ -45,6 +46,25 @@ def conclude(process_exit: ProcessExit, *, program: str, stopped_by: int | None)
     else:
         verdict, summary = Verdict.PROGRAM_FAILED, f"{program} failed with {how} after {lasted}"
     return Ending(verdict=verdict, exit_code=code, process_exit=process_exit, summary=summary)
+
+
+def on_fewer_hosts(ending: Ending, why: str, *, ended_for_it: bool) -> Ending:
+    """Return an ending of a program that was not on all hosts of its job, which nobody asked for.
+
+    A success is none then: the work of one host is not the work of the job (promise P1). A code
+    that tells of another failure is kept.
+
+    Args:
+        why: which hosts were left out.
+        ended_for_it: the agent ended the program for that reason.
+    """
+    if ending.verdict is Verdict.STOPPED:
+        return ending
+    if ending.exit_code != 0 and not ended_for_it:
+        return replace(ending, summary=f"{ending.summary}; {why}")
+    code = HostsUnusedError.exit_code
+    summary = f"the program ran on fewer hosts than the job has: {why}"
+    return replace(ending, verdict=Verdict.LAUNCH_FAILED, exit_code=code, summary=summary)
 
 
 def blame_hosts(ending: Ending, report: ReadinessReport) -> Ending:

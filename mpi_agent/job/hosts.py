@@ -12,6 +12,7 @@ __all__ = [
     "HostEntry",
     "HostList",
     "Role",
+    "SlotsOrigin",
     "fold_names",
     "numeric_order_key",
 ]
@@ -24,6 +25,18 @@ class Role(Enum):
 
     LAUNCHER = "launcher"
     WORKER = "worker"
+
+
+class SlotsOrigin(Enum):
+    """Who says how many slots a host has."""
+
+    SOURCE = "the list of hosts"
+    SETTING = "--slots"
+    VARIABLE = "a variable"
+    DEFAULT = "the default"
+    WANTED = "nobody yet"
+    """a number that stands in until the host tells what it has, as `--slots auto` asks for"""
+    FOUND = "what the host has"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,6 +83,7 @@ class Host:
     Attributes:
         index: position in rank order, from 0.
         is_local: mpirun starts ranks here without ssh.
+        slots_from: who says how many slots it has.
     """
 
     name: str
@@ -77,6 +91,7 @@ class Host:
     role: Role
     index: int
     is_local: bool = False
+    slots_from: SlotsOrigin = SlotsOrigin.SOURCE
 
     def __post_init__(self) -> None:
         if self.slots < 1:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import Enum, IntEnum
 
+from mpi_agent.job.host_facts import HostFacts
+
 __all__ = ["HostReadiness", "Obstacle", "ProbeResult", "ReadinessReport", "Stage"]
 
 
@@ -66,6 +68,7 @@ class ProbeResult:
         banner: what the port said, empty below ANSWERING.
         steps: seconds that each question took, by the stage it asked for.
         notes: what could not be found out, or is odd and does no harm.
+        facts: what the host has; None below EQUIPPED.
     """
 
     host: str
@@ -80,6 +83,7 @@ class ProbeResult:
     banner: str = ""
     steps: tuple[tuple[Stage, float], ...] = ()
     notes: tuple[str, ...] = ()
+    facts: HostFacts | None = None
 
     def __post_init__(self) -> None:
         if self.obstacle is None and self.stage < Stage.AUTHENTICATED:
@@ -110,6 +114,7 @@ class HostReadiness:
         port: ssh port to dial, known once an SSH banner came.
         banner: what that port said.
         notes: what the probe that passed could not find out, or is odd and does no harm.
+        facts: what the host has; None before EQUIPPED, and where nothing was asked for.
     """
 
     host: str
@@ -125,6 +130,7 @@ class HostReadiness:
     port: int | None = None
     banner: str = ""
     notes: tuple[str, ...] = ()
+    facts: HostFacts | None = None
 
     @property
     def obstacle(self) -> Obstacle | None:

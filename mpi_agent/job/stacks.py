@@ -27,7 +27,7 @@ _PATTERNS: tuple[tuple[Implementation, re.Pattern[str]], ...] = (
         Implementation.INTEL_MPI,
         re.compile(r"Intel\(R\) MPI Library\D*(\d+)(?:\.(\d+))?(?:\.(\d+))?"),
     ),
-    (Implementation.MVAPICH, re.compile(r"mvapich\D*(\d+)\.(\d+)(?:\.(\d+))?", re.IGNORECASE)),
+    (Implementation.MVAPICH, re.compile(r"mvapich2?\D*(\d+)\.(\d+)(?:\.(\d+))?", re.IGNORECASE)),
     (
         Implementation.MPICH,
         re.compile(r"HYDRA build details:\s+Version:\s+(\d+)\.(\d+)(?:\.(\d+))?"),

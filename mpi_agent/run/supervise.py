@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import signal
-from collections.abc import Mapping
+from collections.abc import Coroutine, Mapping
 from dataclasses import dataclass
 
 from mpi_agent.children import Child, Children
 from mpi_agent.command.plan import LaunchPlan
 from mpi_agent.job.endings import ProcessExit
-from mpi_agent.job.events import EventSink, ProgramStarted, SignalReceived
+from mpi_agent.job.events import EventSink, Noted, ProgramStarted, SignalReceived
 from mpi_agent.run.executable import start_error
 from mpi_agent.run.signals import STOP_SIGNALS, SignalInbox
 
@@ -23,10 +23,16 @@ _LEFTOVER_GRACE_S = 2.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Supervised:
-    """How the program's process ended, and the first stop signal we were sent, if any."""
+    """How the program's process ended.
+
+    Attributes:
+        stopped_by: the first stop signal we were sent, None when nobody sent one.
+        alarm: why the agent itself ended the program, None when it did not.
+    """
 
     process_exit: ProcessExit
     stopped_by: signal.Signals | None
+    alarm: str | None = None
 
 
 async def supervise(
@@ -38,11 +44,15 @@ async def supervise(
     inbox: SignalInbox,
     emit: EventSink,
     grace_s: float,
+    alarm: Coroutine[None, None, str],
 ) -> Supervised:
     """Run the plan until its process has ended and nothing of its session is left.
 
     The first TERM or INT is passed on and starts the grace period; the second shortens it to
-    three seconds, the third kills.
+    three seconds, the third kills. When the alarm comes back, the program is ended the same way.
+
+    Args:
+        alarm: returns why the program must not go on; it is taken back when the program ends.
 
     Raises:
         MpirunNotFoundError, MpirunNotRunnableError: the program cannot be started.
@@ -51,9 +61,12 @@ async def supervise(
     child = _start(plan, environ, children)
     emit(ProgramStarted(argv=plan.shown_argv, pid=child.pid, np=plan.np, host_count=host_count))
     children.adopt_orphans()
+    watch = _Watch(child, inbox, emit, grace_s, asyncio.create_task(alarm))
     try:
-        stopped_by = await _pass_signals_on(child, inbox, emit, grace_s)
-        return Supervised(process_exit=await child.wait(), stopped_by=stopped_by)
+        await watch.until_ended()
+        return Supervised(
+            process_exit=await child.wait(), stopped_by=watch.stopped_by, alarm=watch.alarmed
+        )
     finally:
         child.signal(signal.SIGKILL)
         await children.sweep(_LEFTOVER_GRACE_S, spare=others)
@@ -67,32 +80,84 @@ def _start(plan: LaunchPlan, environ: Mapping[str, str], children: Children) -> 
         raise start_error(plan.executable, error) from error
 
 
-async def _pass_signals_on(
-    child: Child, inbox: SignalInbox, emit: EventSink, grace_s: float
-) -> signal.Signals | None:
-    """Pass signals on until the child is gone; return the first stop signal."""
-    loop = asyncio.get_running_loop()
-    ended = asyncio.create_task(child.wait())
-    kill_at_s: float | None = None
-    stops: list[signal.Signals] = []
-    while not ended.done():
-        received = asyncio.create_task(inbox.next())
-        left_s = None if kill_at_s is None else max(0.0, kill_at_s - loop.time())
-        await asyncio.wait({ended, received}, timeout=left_s, return_when=asyncio.FIRST_COMPLETED)
-        if not received.done():
-            received.cancel()
-            if not ended.done():
-                emit(SignalReceived(name="end of the grace period", action="killed the program"))
-                child.signal(signal.SIGKILL)
-                kill_at_s = None
-            continue
-        passed = received.result()
-        if passed in STOP_SIGNALS:
-            stops.append(passed)
-            grace_left_s = grace_s if len(stops) == 1 else _GRACE_AFTER_SECOND_STOP_S
-            kill_at_s = loop.time() + grace_left_s
-        if len(stops) >= _KILL_AT_STOP_NUMBER:
+class _Watch:
+    """Passes on what comes while the child runs: signals, the alarm, the end of the grace."""
+
+    def __init__(
+        self,
+        child: Child,
+        inbox: SignalInbox,
+        emit: EventSink,
+        grace_s: float,
+        alarm: asyncio.Task[str],
+    ) -> None:
+        self._child = child
+        self._inbox = inbox
+        self._emit = emit
+        self._grace_s = grace_s
+        self._alarm = alarm
+        self._kill_at_s: float | None = None
+        self._stops = 0
+        self.stopped_by: signal.Signals | None = None
+        self.alarmed: str | None = None
+
+    async def until_ended(self) -> None:
+        """Return once the child is gone."""
+        ended = asyncio.create_task(self._child.wait())
+        try:
+            while not ended.done():
+                received = asyncio.create_task(self._inbox.next())
+                await self._something_of(ended, received)
+                if received.done():
+                    self._take(received.result())
+                    continue
+                received.cancel()
+                if self._alarm.done() and self.alarmed is None:
+                    self._take_alarm(self._alarm.result())
+                elif not ended.done() and self._is_late:
+                    self._kill()
+        finally:
+            self._alarm.cancel()
+            await asyncio.gather(self._alarm, return_exceptions=True)
+
+    async def _something_of(
+        self, ended: asyncio.Task[ProcessExit], received: asyncio.Task[signal.Signals]
+    ) -> None:
+        left_s = None if self._kill_at_s is None else max(0.0, self._kill_at_s - _now_s())
+        alarm = {self._alarm} if self.alarmed is None else set()
+        await asyncio.wait(
+            {ended, received, *alarm}, timeout=left_s, return_when=asyncio.FIRST_COMPLETED
+        )
+
+    @property
+    def _is_late(self) -> bool:
+        return self._kill_at_s is not None and _now_s() >= self._kill_at_s
+
+    def _take(self, received: signal.Signals) -> None:
+        """Pass a signal on; one that stops starts or shortens the grace period."""
+        passed = received
+        if received in STOP_SIGNALS:
+            self._stops += 1
+            self.stopped_by = self.stopped_by or received
+            first = self._stops == 1
+            self._kill_at_s = _now_s() + (self._grace_s if first else _GRACE_AFTER_SECOND_STOP_S)
+        if self._stops >= _KILL_AT_STOP_NUMBER:
             passed = signal.SIGKILL
-        emit(SignalReceived(name=passed.name, action="passed on to the program"))
-        child.signal(passed)
-    return stops[0] if stops else None
+        self._emit(SignalReceived(name=passed.name, action="passed on to the program"))
+        self._child.signal(passed)
+
+    def _take_alarm(self, why: str) -> None:
+        self.alarmed = why
+        self._emit(Noted(text=f"{why}; the program is ended"))
+        if self._kill_at_s is None:
+            self._kill_at_s = _now_s() + self._grace_s
+        self._child.signal(signal.SIGTERM)
+
+    def _kill(self) -> None:
+        self._emit(SignalReceived(name="end of the grace period", action="killed the program"))
+        self._child.signal(signal.SIGKILL)
+        self._kill_at_s = None
+
+
+def _now_s() -> float:
+    return asyncio.get_running_loop().time()

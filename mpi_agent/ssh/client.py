@@ -115,6 +115,7 @@ async def run_client(request: ClientRequest) -> int:
             encryption_algs=BUILTIN_CIPHERS,
             preferred_auth="publickey",
         ) as connection:
+            await _run_local_command(paths, request.host)
             return await _run(connection, request)
     except asyncssh.HostKeyNotVerifiable as error:
         return _failed(request, f"Host key verification failed: {error}")
@@ -150,6 +151,25 @@ def _checks_host_keys(paths: list[str]) -> bool:
             if words[:1] == ["stricthostkeychecking"]:
                 return words[1:] not in (["no"], ["off"])
     return True
+
+
+async def _run_local_command(paths: list[str], host: str) -> None:
+    """Run what the configuration wants run once a login succeeded, as ssh does.
+
+    Source: ssh_config(5) of OpenSSH 9.2, LocalCommand; asyncssh 2.24 does not know it.
+    """
+    values: dict[str, str] = {}
+    for path in paths:
+        for line in Path(path).read_text(errors="replace").splitlines():
+            keyword, _, value = line.strip().partition(" ")
+            values.setdefault(keyword.lower(), value.strip())
+    if values.get("permitlocalcommand") != "yes" or "localcommand" not in values:
+        return
+    command = values["localcommand"].replace("%n", host).replace("%%", "%")
+    child = await asyncio.create_subprocess_exec(
+        "/bin/sh", "-c", command, stdin=asyncio.subprocess.DEVNULL
+    )
+    await child.wait()
 
 
 async def _run(connection: asyncssh.SSHClientConnection, request: ClientRequest) -> int:

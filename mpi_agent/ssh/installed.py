@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import shlex
 import shutil
 import subprocess
 import sys
@@ -13,10 +15,17 @@ from mpi_agent.errors import SettingsError
 from mpi_agent.settings import Backend
 from mpi_agent.state import StateDirectory
 
-__all__ = ["ImageConfiguration", "builtin_client_command", "choose_client", "image_configuration"]
+__all__ = [
+    "ImageConfiguration",
+    "builtin_client_command",
+    "choose_client",
+    "image_configuration",
+    "put_ssh_in_front",
+]
 
 _DEFAULT_PORT = 22
 _LIMIT_S = 10.0
+_BUILTIN = f"{shlex.quote(sys.executable)} -m mpi_agent ssh"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,13 +96,40 @@ def _say_configuration(host: str) -> str:
 
 
 def builtin_client_command(state: StateDirectory) -> str:
-    """Return the command that mpirun calls in place of ssh.
+    """Return the program that mpirun calls in place of ssh.
 
-    mpirun splits it at blanks and knows no quotes, so a path with blanks is hidden in a script.
+    It is one word: mpirun splits a command at blanks and knows no quotes, and Hydra takes the name
+    of one file. Where files of the private directory cannot be executed, it is `mpi-agent ssh`.
     """
     program = Path(sys.executable).with_name("mpi-agent")
-    if program.exists() and " " not in str(program):
+    if not _can_execute_in(state.path) and program.exists() and " " not in str(program):
         return f"{program} ssh"
-    quoted = str(sys.executable).replace("'", "'\\''")
-    script = f"#!/bin/sh\nexec '{quoted}' -m mpi_agent ssh \"$@\"\n"
-    return str(state.write("ssh_client", script, mode=0o700))
+    return str(state.write("ssh_client", f'#!/bin/sh\nexec {_BUILTIN} "$@"\n', mode=0o700))
+
+
+def put_ssh_in_front(
+    state: StateDirectory, config_path: str, client: Backend, *, checks_host_keys: bool
+) -> str | None:
+    """Return a directory with an `ssh` that dials by a configuration whatever its caller says.
+
+    For launchers that find their ssh in PATH and switch the host-key check off themselves. None
+    where files of the private directory cannot be executed.
+    """
+    if not _can_execute_in(state.path):
+        return None
+    directory = state.file("bin")
+    directory.mkdir(mode=0o700, exist_ok=True)
+    config = shlex.quote(config_path)
+    if client is Backend.OPENSSH:
+        strict = "yes" if checks_host_keys else "no"
+        others = os.pathsep.join(p for p in os.get_exec_path() if p != str(directory))
+        ssh = shlex.quote(shutil.which("ssh", path=others) or "ssh")
+        call = f"{ssh} -F {config} -o StrictHostKeyChecking={strict}"
+    else:
+        call = f"{_BUILTIN} -F {config}"
+    StateDirectory(directory).write("ssh", f'#!/bin/sh\nexec {call} "$@"\n', mode=0o700)
+    return str(directory)
+
+
+def _can_execute_in(directory: Path) -> bool:
+    return not os.statvfs(directory).f_flag & os.ST_NOEXEC

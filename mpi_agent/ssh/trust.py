@@ -68,6 +68,10 @@ class SshTerms:
     Attributes:
         checks_host_keys: False only when the user gave up on it.
         key_exchanges: put in front of the client's own; empty to leave those alone.
+        own_options: keywords and values of the user's, which win over all of ours.
+        marks_directory: where a file with the name of each host is made once the login succeeded;
+            None to leave no marks.
+        port: of every host that is no target of its own; None to leave it to the client.
     """
 
     key_path: str
@@ -76,6 +80,9 @@ class SshTerms:
     checks_host_keys: bool
     connect_timeout_s: int = 10
     key_exchanges: tuple[str, ...] = ()
+    port: int | None = None
+    own_options: tuple[tuple[str, str], ...] = ()
+    marks_directory: str | None = None
 
 
 def is_address(name: str) -> bool:
@@ -161,6 +168,7 @@ def render_ssh_config(terms: SshTerms, targets: tuple[SshTarget, ...]) -> str:
     the first value it meets, and -F alone would switch the image's files off.
     """
     lines = ["# Written by mpi-agent for this job; made anew at every launch."]
+    lines += [f"{keyword} {value}" for keyword, value in terms.own_options]
     for target in targets:
         lines += [f"Host {target.name}", f"  Port {target.port}"]
         lines += [f"  HostKeyAlias {host_key_alias(target.name)}"]
@@ -168,6 +176,7 @@ def render_ssh_config(terms: SshTerms, targets: tuple[SshTarget, ...]) -> str:
             lines += [f"  HostName {target.address}"]
     lines += [
         "Host *",
+        *([f"  Port {terms.port}"] if terms.port is not None else []),
         f"  User {terms.user}",
         f"  IdentityFile {_quoted(terms.key_path)}",
         "  IdentitiesOnly yes",
@@ -187,12 +196,24 @@ def render_ssh_config(terms: SshTerms, targets: tuple[SshTarget, ...]) -> str:
         "  ServerAliveInterval 5",
         "  ServerAliveCountMax 3",
         "  LogLevel ERROR",
+        *_mark_lines(terms),
         *_key_exchange_lines(terms),
         *_host_key_lines(terms),
         "  Include /etc/ssh/ssh_config",
         "",
     ]
     return "\n".join(lines)
+
+
+def _mark_lines(terms: SshTerms) -> tuple[str, ...]:
+    """Return what leaves a mark of each host that was logged in to.
+
+    Source: ssh_config(5) of OpenSSH 9.2, LocalCommand and TOKENS: `%n` is the name as given.
+    """
+    if terms.marks_directory is None:
+        return ()
+    mark = f"{terms.marks_directory.replace('%', '%%')}/%n"
+    return ("  PermitLocalCommand yes", f"  LocalCommand : >'{mark}'")
 
 
 def _key_exchange_lines(terms: SshTerms) -> tuple[str, ...]:

@@ -1,14 +1,16 @@
 """The question that a login is asked: has this host what the launch needs.
 
 Is the MPI daemon where this launcher will call it, does it fit, is the program linked with the same
-MPI, and can the host connect back to the launcher? One POSIX shell line, so that it works over any
-login shell and in the barest image; it starts with a word of ours, because start-up files may print
-before it, and ends with another. What it cannot find out passes with a note. The daemons themselves
-do not tell their version: a daemon that is byte for byte the launcher's own fits, otherwise the
-mpirun beside it is asked.
+MPI, can the host connect back to the launcher, and what does it have? One POSIX shell line, so that
+it works over any login shell and in the barest image; it starts with a word of ours, because
+start-up files may print before it, and ends with another. What it cannot find out passes with a
+note. The daemons themselves do not tell their version: a daemon that is byte for byte the
+launcher's own fits, otherwise the launcher beside it is asked, under the name that is its alone: a
+plain `mpirun` there may be another MPI's, or a script that calls whatever is in PATH.
 
-Source: Open MPI 4.1.4 and 5.0.11, MPICH 4.0.2/5.0.2 and Intel MPI 2021.19, measured 2026-11: what
-each launcher calls on a host, and how it goes wrong when that is missing or another version.
+Source: Open MPI 4.1.4 and 5.0.11, MPICH 4.0.2/5.0.2 and Intel MPI 2021.18/19, measured 2026-11:
+what each launcher calls on a host, and how it goes wrong when that is missing or another version;
+Debian 12, where MPICH's hydra_pmi_proxy, Open MPI's orted and one mpirun lie in one directory.
 """
 
 from __future__ import annotations
@@ -17,8 +19,10 @@ import re
 import shlex
 from dataclasses import dataclass, replace
 
+from mpi_agent.job.host_facts import HostFacts
 from mpi_agent.job.readiness import Obstacle
 from mpi_agent.job.stacks import MpiStack, implementation_of_library, recognise_version
+from mpi_agent.wait.host_facts import FACTS_SCRIPT, Answer, read_facts, values_in
 
 __all__ = [
     "ANSWER_ENDS",
@@ -36,10 +40,14 @@ _SCRIPT = (
     f"echo {_ANSWER_BEGINS}; exec 2>/dev/null; "
     'd=$(command -v "$1"); echo "daemon=$d"; '
     'if [ -n "$d" ]; then if [ "$(sha256sum <"$d")" = "$2  -" ]; then echo build=same; else '
-    'MPI_AGENT_SHIM=off "${d%/*}/mpirun" --version </dev/null | sed -n "1,12s/^/version=/p"; '
+    'l="mpirun.openmpi mpirun"; '
+    'case "${d##*/}" in hydra_*) l="mpiexec.hydra mpiexec mpirun";; esac; '
+    'for l in $l; do [ -x "${d%/*}/$l" ] && break; done; '
+    'MPI_AGENT_SHIM=off "${d%/*}/$l" --version </dev/null | sed -n "1,12s/^/version=/p"; '
     "fi; fi; "
     'if [ -n "$3" ] && p=$(command -v "$3") && [ -f "$p" ]; then '
     'timeout 5 grep -aoh "libmpi[a-z]*[.]so[.][0-9]*" "$p" | sed -n "1,20s/^/links=/p"; fi; '
+    f"{FACTS_SCRIPT}"
     'if [ -n "$4" ]; then '
     "if command -v bash >/dev/null && command -v timeout >/dev/null; then "
     's=$(timeout 5 bash -c "exec 3<>/dev/tcp/\\$0/\\$1" "$4" "$5" 2>&1); '
@@ -47,7 +55,10 @@ _SCRIPT = (
     "else echo back=unknown; fi; fi; "
     f"echo {ANSWER_ENDS}"
 )
-"""Arguments: daemon, sha256 of the launcher's own, program or nothing, address or nothing, port."""
+"""Arguments: daemon, sha256 of the launcher's own, program, address, port, ssh configuration.
+
+The last four may be empty.
+"""
 
 _NO_DEV_TCP = "No such file or directory"
 """what a bash says that was built without /dev/tcp"""
@@ -55,13 +66,9 @@ _NO_DEV_TCP = "No such file or directory"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LauncherAddress:
-    """Where a host is to connect back to.
+    """Where a host is to connect back to, as the daemons are told: at an address, not by a name."""
 
-    Attributes:
-        host: the launcher's name, where the daemons use it; else its address.
-    """
-
-    host: str
+    address: str
     port: int
 
 
@@ -74,12 +81,15 @@ class Equipment:
         daemon: absolute path, or a bare name that the login's PATH must find.
         daemon_sha256: of the launcher's own daemon, empty when it has none.
         program: absolute path or bare name of what the ranks run, None when it cannot be told.
+        ssh_config: path of the launcher's ssh configuration, None when nobody wants to know
+            whether hosts have it too.
     """
 
     stack: MpiStack
     daemon: str
     daemon_sha256: str
     program: str | None
+    ssh_config: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,12 +98,14 @@ class EquipmentAnswer:
 
     Attributes:
         connects_back: whether it reached the launcher; None when it was not asked or cannot tell.
+        facts: what the host has; None exactly when there is an obstacle.
     """
 
     obstacle: Obstacle | None = None
     detail: str = ""
     notes: tuple[str, ...] = ()
     connects_back: bool | None = None
+    facts: HostFacts | None = None
 
 
 def question_line(equipment: Equipment, back: LauncherAddress | None) -> str:
@@ -102,8 +114,9 @@ def question_line(equipment: Equipment, back: LauncherAddress | None) -> str:
         equipment.daemon,
         equipment.daemon_sha256 or "none",
         equipment.program or "",
-        back.host if back else "",
+        back.address if back else "",
         str(back.port) if back else "",
+        equipment.ssh_config or "",
     )
     words = " ".join(shlex.quote(argument) for argument in arguments)
     return f"/bin/sh -c '{_SCRIPT}' sh {words}"
@@ -125,16 +138,15 @@ def judge_answer(
     answer, ends, _ = rest.partition(ANSWER_ENDS)
     if not ends:
         notes.append("the question about its MPI was not answered to the end")
-    values = _values(answer)
+    values = values_in(answer)
     for judge in (_judge_daemon, _judge_program):
         verdict = judge(equipment, values)
         if verdict.obstacle is not None:
             return verdict
         notes += verdict.notes
-    if back is not None:
-        verdict = _judge_back(back, values)
-        return replace(verdict, notes=(*notes, *verdict.notes))
-    return EquipmentAnswer(notes=tuple(notes))
+    verdict = EquipmentAnswer() if back is None else _judge_back(back, values)
+    facts = read_facts(values) if verdict.obstacle is None else None
+    return replace(verdict, notes=(*notes, *verdict.notes), facts=facts)
 
 
 def _no_answer(said: str, *, ended: bool, limit_s: float) -> EquipmentAnswer:
@@ -150,16 +162,7 @@ def _no_answer(said: str, *, ended: bool, limit_s: float) -> EquipmentAnswer:
     )
 
 
-def _values(answer: str) -> dict[str, list[str]]:
-    values: dict[str, list[str]] = {}
-    for line in answer.splitlines():
-        name, equals, value = line.partition("=")
-        if equals:
-            values.setdefault(name, []).append(value)
-    return values
-
-
-def _judge_daemon(equipment: Equipment, values: dict[str, list[str]]) -> EquipmentAnswer:
+def _judge_daemon(equipment: Equipment, values: Answer) -> EquipmentAnswer:
     stack, daemon = equipment.stack, equipment.daemon
     if "daemon" not in values:
         return EquipmentAnswer(notes=("whether the MPI daemon is there is unknown",))
@@ -185,7 +188,7 @@ def _judge_daemon(equipment: Equipment, values: dict[str, list[str]]) -> Equipme
     return EquipmentAnswer()
 
 
-def _judge_program(equipment: Equipment, values: dict[str, list[str]]) -> EquipmentAnswer:
+def _judge_program(equipment: Equipment, values: Answer) -> EquipmentAnswer:
     """Refuse a program of another MPI: mpirun would start singletons and end with 0."""
     libraries = tuple(dict.fromkeys(values.get("links", [])))
     families = {library: implementation_of_library(library) for library in libraries}
@@ -200,7 +203,7 @@ def _judge_program(equipment: Equipment, values: dict[str, list[str]]) -> Equipm
     )
 
 
-def _judge_back(back: LauncherAddress, values: dict[str, list[str]]) -> EquipmentAnswer:
+def _judge_back(back: LauncherAddress, values: Answer) -> EquipmentAnswer:
     code, _, said = values.get("back", ["unknown"])[0].partition(" ")
     if code == "0":
         return EquipmentAnswer(connects_back=True)
@@ -210,7 +213,7 @@ def _judge_back(back: LauncherAddress, values: dict[str, list[str]]) -> Equipmen
     return EquipmentAnswer(
         obstacle=Obstacle.LAUNCHER_UNREACHABLE,
         connects_back=False,
-        detail=f"it cannot connect to the launcher at {back.host} port {back.port}: {why}",
+        detail=f"it cannot connect to the launcher at {back.address} port {back.port}: {why}",
     )
 
 

@@ -84,6 +84,7 @@ def advance(host: HostReadiness, result: ProbeResult, *, pause_s: float) -> Host
         port=result.port if result.port is not None else host.port,
         banner=result.banner or host.banner,
         notes=result.notes if result.passed else host.notes,
+        facts=result.facts if result.passed else host.facts,
     )
 
 

@@ -7,6 +7,7 @@ import functools
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Protocol
 
+from mpi_agent.job.host_facts import HostFacts
 from mpi_agent.job.readiness import Obstacle, ProbeResult, Stage
 from mpi_agent.wait.dns import Lookup
 from mpi_agent.wait.ssh import LoginAnswer
@@ -120,6 +121,7 @@ class HostProbe:
             if login.obstacle is None:
                 round_.steps += (*answer.steps, *login.steps)
                 round_.notes += login.notes
+                round_.facts = login.facts
                 return round_.ends(login.stage, None, "", answer=answer)
             refused.append((answer, login))
         if not refused:
@@ -150,6 +152,7 @@ class _Round:
         self.host = host
         self.steps: tuple[tuple[Stage, float], ...] = ()
         self.notes: tuple[str, ...] = ()
+        self.facts: HostFacts | None = None
         self._now_s = now_s
         self._started_at_s = now_s()
 
@@ -182,4 +185,5 @@ class _Round:
             banner=answer.banner if answer else "",
             steps=self.steps,
             notes=self.notes,
+            facts=self.facts,
         )

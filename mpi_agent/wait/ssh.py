@@ -1,13 +1,18 @@
-"""Is the job's key let in, on the terms on which mpirun's ssh dials, and what has the host."""
+"""Is the job's key let in, on the terms on which mpirun's ssh dials, and what has the host.
+
+Here, too, is how a host is asked to run one command for us.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
 from dataclasses import dataclass
 
 import asyncssh
 
+from mpi_agent.job.host_facts import HostFacts
 from mpi_agent.job.readiness import Obstacle, Stage
 from mpi_agent.ssh.trust import (
     BUILTIN_CIPHERS,
@@ -25,7 +30,7 @@ from mpi_agent.wait.equipment import (
 )
 from mpi_agent.wait.tcp import PortAnswer
 
-__all__ = ["BackConnection", "LoginAnswer", "LoginProbe"]
+__all__ = ["BackConnection", "Errand", "LoginAnswer", "LoginProbe", "run_errand"]
 
 LOGIN_LIMIT_S = 15.0
 ANSWER_LIMIT_S = 20.0
@@ -39,22 +44,25 @@ class BackConnection:
 
     Attributes:
         port: one on which the launcher listens while it waits.
-        name: the launcher's name where daemons are told that; None where they get an address.
     """
 
     port: int
-    name: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoginAnswer:
-    """How far a login got; obstacle and detail are set exactly when it did not pass."""
+    """How far a login got; obstacle and detail are set exactly when it did not pass.
+
+    Attributes:
+        facts: what the host has; None below EQUIPPED.
+    """
 
     stage: Stage
     obstacle: Obstacle | None = None
     detail: str = ""
     steps: tuple[tuple[Stage, float], ...] = ()
     notes: tuple[str, ...] = ()
+    facts: HostFacts | None = None
 
 
 class LoginProbe:
@@ -81,21 +89,7 @@ class LoginProbe:
         self._user = terms.user
         self._witnesses: set[str] = set()
         self._cut_off: set[str] = set()
-        self._options = asyncssh.SSHClientConnectionOptions(
-            username=terms.user,
-            client_keys=[self._key],
-            known_hosts=(
-                asyncssh.read_known_hosts(terms.known_hosts_path)
-                if terms.checks_host_keys
-                else None
-            ),
-            preferred_auth="publickey",
-            kex_algs=BUILTIN_KEY_EXCHANGES,
-            encryption_algs=BUILTIN_CIPHERS,
-            compression_algs=None,
-            agent_path=None,
-            config=None,
-        )
+        self._options = _options(terms, self._key)
 
     async def log_in(self, host: str, answer: PortAnswer) -> LoginAnswer:
         """Return how far the login got over the connection of a port that answered."""
@@ -128,13 +122,14 @@ class LoginProbe:
             obstacle=found.obstacle,
             detail=found.detail,
             notes=found.notes,
+            facts=found.facts,
             steps=tuple(steps),
         )
 
     def _launcher_address(
         self, host: str, connection: asyncssh.SSHClientConnection
     ) -> LauncherAddress | None:
-        """Return where the host is to connect to: by default at the address that dialled it.
+        """Return where the host is to connect to: at the address that dialled it.
 
         What keeps workers from connecting back is nearly always a policy on the launcher's pod, so
         enough witnesses spare the rest the question; who failed it once is asked again.
@@ -143,7 +138,7 @@ class LoginProbe:
         if self._back is None or is_known:
             return None
         own_address: str = connection.get_extra_info("sockname")[0]
-        return LauncherAddress(host=self._back.name or own_address, port=self._back.port)
+        return LauncherAddress(address=own_address, port=self._back.port)
 
     def _describe(self, where: str, error: Exception) -> tuple[Obstacle, str]:
         if isinstance(error, asyncssh.HostKeyNotVerifiable):
@@ -160,6 +155,21 @@ class LoginProbe:
         said = error.strerror if isinstance(error, OSError) else str(error)
         why = said or f"no end within {LOGIN_LIMIT_S:g} s"
         return Obstacle.LOGIN_BROKEN, f"the login on {where} broke off: {why}"
+
+
+def _options(terms: SshTerms, key: asyncssh.SSHKey) -> asyncssh.SSHClientConnectionOptions:
+    known_hosts = terms.known_hosts_path if terms.checks_host_keys else None
+    return asyncssh.SSHClientConnectionOptions(
+        username=terms.user,
+        client_keys=[key],
+        known_hosts=None if known_hosts is None else asyncssh.read_known_hosts(known_hosts),
+        preferred_auth="publickey",
+        kex_algs=BUILTIN_KEY_EXCHANGES,
+        encryption_algs=BUILTIN_CIPHERS,
+        compression_algs=None,
+        agent_path=None,
+        config=None,
+    )
 
 
 def _refusal(described: tuple[Obstacle, str]) -> LoginAnswer:
@@ -202,3 +212,54 @@ async def _ask(
             detail=f"the login broke off when it was asked to run a command: {error}",
         )
     return judge_answer(equipment, back, said, ended=ended, limit_s=limit_s)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Errand:
+    """How a command ended that a host ran for us.
+
+    Attributes:
+        code: None when the host could not be asked, or was not done in time.
+        said: the last line on its standard error, or why there is no code.
+    """
+
+    code: int | None
+    said: str
+
+
+async def run_errand(
+    terms: SshTerms, host: str, address: str, port: int, command: str, *, limit_s: float
+) -> Errand:
+    """Run a command on a host, over a login of its own; return how it ended.
+
+    The command should end by itself: where the account is root, OpenSSH's sshd takes no signals for
+    it (9.2, session.c, session_signal_req), so one that is given up may live on.
+    """
+    options = _options(terms, asyncssh.read_private_key(terms.key_path))
+    alias = host_key_alias(host)
+    try:
+        async with (
+            asyncio.timeout(limit_s),
+            asyncssh.connect(address, port, options=options, host_key_alias=alias) as connection,
+        ):
+            return await _run(connection, command)
+    except TimeoutError:
+        return Errand(code=None, said=f"no end within {limit_s:g} s")
+    except OSError as error:
+        return Errand(code=None, said=os.strerror(error.errno) if error.errno else str(error))
+    except asyncssh.Error as error:
+        return Errand(code=None, said=str(error) or type(error).__name__)
+
+
+async def _run(connection: asyncssh.SSHClientConnection, command: str) -> Errand:
+    process = await connection.create_process(
+        command, stdin=asyncssh.DEVNULL, stdout=asyncssh.DEVNULL, errors="replace"
+    )
+    try:
+        ended = await process.wait()
+    finally:
+        # closing the process would wait for a command that may not end
+        with contextlib.suppress(OSError):
+            process.kill()
+    lines = str(ended.stderr or "").strip().splitlines()
+    return Errand(code=ended.returncode, said=lines[-1] if lines else "")

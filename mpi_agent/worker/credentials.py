@@ -35,9 +35,11 @@ class Credentials:
     """Files of ours that an ssh server needs.
 
     Attributes:
+        job_key: our copy; None when only its public half is here.
         host_certificate: None when the job's private key is not here to sign one.
     """
 
+    job_key: JobKey | None
     host_key: Path
     host_certificate: Path | None
     authorized_keys: Path
@@ -69,6 +71,7 @@ def prepare_credentials(
             )
         )
     return Credentials(
+        job_key=job_key,
         host_key=state.write("host_key", host_key),
         host_certificate=state.write("host_key-cert.pub", certificate) if certificate else None,
         authorized_keys=state.write("authorized_keys", authorized),

@@ -12,8 +12,8 @@ from pathlib import Path
 
 from mpi_agent.children import Children
 from mpi_agent.command_settings import WorkerSettings
-from mpi_agent.container import own_account
-from mpi_agent.environment import session_variables
+from mpi_agent.container import has_rdma, interface_of_pod, own_account
+from mpi_agent.environment import interface_variables, session_variables
 from mpi_agent.errors import SettingsError, SshdEndedError
 from mpi_agent.job.events import EventSink, Noted, WorkerDraining, WorkerReady
 from mpi_agent.settings import Backend
@@ -21,6 +21,7 @@ from mpi_agent.ssh.banner import NotSshError, read_banner
 from mpi_agent.ssh.trust import fingerprints_in
 from mpi_agent.state import StateDirectory, open_state_directory
 from mpi_agent.worker.credentials import Credentials, prepare_credentials
+from mpi_agent.worker.dialling import write_dialling_files
 from mpi_agent.worker.openssh import OpenSshServer, find_sshd, parents_are_private
 from mpi_agent.worker.readiness import ReadyFile, probe_readiness
 from mpi_agent.worker.server import SshServer
@@ -33,6 +34,7 @@ _STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT)
 _BANNER_PAUSE_S = 0.02
 _BANNER_LIMIT_S = 2.0
 _START_LIMIT_S = 30.0
+_LOOPBACK = ("127.", "::1")
 
 
 class Worker:
@@ -90,10 +92,23 @@ class Worker:
         credentials = prepare_credentials(
             self._settings.ssh_key, self._name, self._account, state, self._emit
         )
+        if credentials.job_key is not None:
+            write_dialling_files(
+                credentials.job_key, user=self._account.name, port=port, state=state
+            )
         variables = session_variables(self._environ)
         for note in (*arguments.notes, *port_notes, *variables.left_out):
             self._emit(Noted(text=note))
-        return self._plan(port, credentials, variables.variables)
+        return self._plan(port, credentials, (*variables.variables, *self._interface_variables()))
+
+    def _interface_variables(self) -> tuple[tuple[str, str], ...]:
+        """Return what tells NCCL and Gloo the pod's interface, which they would guess otherwise.
+
+        A worker that listens on loopback has its peers there too.
+        """
+        if (self._settings.listen_address or "").startswith(_LOOPBACK):
+            return ()
+        return interface_variables(self._environ, interface_of_pod(), has_rdma=has_rdma())
 
     def _plan(
         self, port: int, credentials: Credentials, variables: tuple[tuple[str, str], ...]

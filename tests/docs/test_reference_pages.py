@@ -11,6 +11,13 @@ from pathlib import Path
 import pytest
 
 from mpi_agent import errors
+from mpi_agent.command.defaults import DEFAULTS
+from mpi_agent.command.dialects import Dialect
+from mpi_agent.command.dialects.intel import INTEL_MPI
+from mpi_agent.command.dialects.mpich import MPICH
+from mpi_agent.command.dialects.openmpi4 import OPEN_MPI_4
+from mpi_agent.command.dialects.openmpi5 import OPEN_MPI_5
+from mpi_agent.command.topics import Topic
 from mpi_agent.job.readiness import HostReadiness, ReadinessReport
 from mpi_agent.observe.json_values import event_values, host_values
 from mpi_agent.observe.log import event_name
@@ -29,7 +36,7 @@ PAGES = sorted(
     for pattern in ("*.md", "docs/**/*.md", "images/*.md", "examples/**/*.md", "benchmarks/*.md")
     for path in ROOT.glob(pattern)
 )
-COMMANDS = ("launch", "worker", "wait", "local", "ready")
+COMMANDS = ("launch", "plan", "worker", "wait", "hosts", "hostfile", "local", "ready")
 
 
 def settings_page() -> str:
@@ -39,12 +46,14 @@ def settings_page() -> str:
         "",
         "A value comes from the flag, else from the variable, else from the default.",
         "Durations are written `90s`, `10m`, `1h30m`; a bare number is seconds.",
-        "`plan` knows the settings of `launch`.",
+        "`plan` knows the settings of `launch`, and its own.",
     ]
     for command in COMMANDS:
         lines += ["", f"## `mpi-agent {command}`", "", "| flag | variable | default | meaning |"]
         lines += ["| --- | --- | --- | --- |"]
         for row in settings_of(command):
+            if command == "plan" and "launch" in row.commands:
+                continue
             value = f" {row.placeholder}" if row.placeholder else ""
             flag = f"{row.flag}{value}".replace("|", "\\|")
             default = f"`{row.default}`" if row.default else ""
@@ -187,7 +196,68 @@ def test_every_setting_belongs_to_a_command_that_exists() -> None:
     assert {command for row in ALL_SETTINGS for command in row.commands} <= known
 
 
+DIALECTS = (OPEN_MPI_4, OPEN_MPI_5, MPICH, INTEL_MPI)
+
+
+def dialects_page() -> str:
+    """Return the text of docs/reference/dialects.md: how each launcher says each topic."""
+    titles = [dialect.name.value for dialect in DIALECTS]
+    lines = [
+        "# Dialects",
+        "",
+        "What the agent says to each launcher, and what it sets by itself.",
+        "What you say on your own line, by a parameter or by a variable is kept; an option of "
+        "another launcher is written in these words, or refused with the equivalent.",
+        "`mpi-agent plan` shows what is chosen for one job, and why.",
+        "",
+        "## How each topic is said",
+        "",
+        f"| topic | {' | '.join(titles)} |",
+        f"| --- |{' --- |' * len(titles)}",
+    ]
+    for topic in Topic:
+        cells = [_words_of(dialect, topic) for dialect in DIALECTS]
+        if any(cells):
+            lines.append(f"| {topic.value} | {' | '.join(cells)} |")
+    lines += [
+        "",
+        "`{}` stands for the value; text in brackets says why nothing need be said.",
+        "",
+        "## What is set where you set nothing",
+        "",
+        "`--no-defaults` leaves out all but the rows marked as needed.",
+        "",
+        "| why | what | source |",
+        "| --- | --- | --- |",
+    ]
+    for row in DEFAULTS:
+        knobs = "; ".join(
+            f"{name.value}: {', '.join(f'`{knob.name}`' for knob in knobs)}"
+            for name, knobs in row.knobs.items()
+        )
+        needed = " (needed)" if row.is_needed else ""
+        lines.append(f"| {row.reason}{needed} | {knobs} | {row.source} |")
+    return "\n".join(lines) + "\n"
+
+
+def _words_of(dialect: Dialect, topic: Topic) -> str:
+    spelling = dialect.spelling(topic)
+    if spelling is None:
+        reason = dialect.needless.get(topic)
+        return f"({reason})" if reason else ""
+    said = " ".join(spelling.says("{}"))
+    if said:
+        return f"`{said}`"
+    return f"`{spelling.knob.variable}`" if spelling.knob else ""
+
+
+def test_the_dialects_page_is_the_tables_of_the_code() -> None:
+    """`python -m tests.docs.test_reference_pages` writes it anew."""
+    assert (ROOT / "docs/reference/dialects.md").read_text() == dialects_page()
+
+
 if __name__ == "__main__":
+    (ROOT / "docs/reference/dialects.md").write_text(dialects_page())
     (ROOT / "docs/reference/settings.md").write_text(settings_page())
     (ROOT / "docs/reference/metrics.md").write_text(metrics_page())
     (ROOT / "docs/reference/troubleshooting.md").write_text(troubleshooting_page())

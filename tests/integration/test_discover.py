@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from mpi_agent.command.build import render_hostfile
+from mpi_agent.command.hostfile import HostfileForm, render_hostfile
 from mpi_agent.discover.mpi_operator import JobIdentity
 from mpi_agent.discover.script import run_discover_script
 from mpi_agent.discover.slots import DefaultSlots, OwnNames, to_host_list
@@ -178,6 +178,6 @@ def test_twelve_workers_from_a_script_in_text_order_get_ranks_in_numeric_order(
         numeric_order=discovery.numeric_order,
     )
 
-    assert render_hostfile(hosts).splitlines() == [
+    assert render_hostfile(hosts, HostfileForm.SLOTS).splitlines() == [
         f"pi-worker-{index}.pi.default.svc slots=2" for index in range(12)
     ]

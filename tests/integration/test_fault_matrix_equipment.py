@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import os
 import socket
 import subprocess
 import sys
@@ -13,6 +14,7 @@ import pytest
 
 from mpi_agent.command.stack import detect_stack
 from mpi_agent.job.readiness import Obstacle, Stage
+from mpi_agent.job.stacks import Implementation, MpiStack, recognise_version
 from mpi_agent.wait.equipment import Equipment
 from mpi_agent.wait.ladder import LASTING_OBSTACLES
 from mpi_agent.wait.ssh import BackConnection, LoginProbe
@@ -31,7 +33,7 @@ from tests.fault_matrix import (
 )
 from tests.liars import full_port, nobody
 from tests.plain_sshd import SKIPS_BASHRC, running_sshd
-from tests.workers import JobKeys, free_address, require_program
+from tests.workers import JobKeys, require_program
 
 pytestmark = pytest.mark.integration
 
@@ -39,6 +41,21 @@ HURRY = 20.0
 """the graces are counted by a clock that runs so many times as fast"""
 
 GRACE_S = LASTING_OBSTACLES[Obstacle.DAEMON_MISSING] / HURRY
+OWN_ADDRESS = "127.0.0.1"
+"""from which the kernel dials any other address of loopback, so where hosts are to connect back"""
+
+HYDRA_DAEMONS = {
+    Implementation.MPICH: "hydra_pmi_proxy",
+    Implementation.INTEL_MPI: "hydra_bstrap_proxy",
+}
+HYDRAS = [
+    (Implementation.MPICH, 4),
+    (Implementation.MPICH, 5),
+    (Implementation.INTEL_MPI, 2021),
+]
+MPI_PLACES = f"{os.environ.get('TEST_MPI_PATH', '')}:{os.environ['PATH']}"
+"""`bin` directories of MPIs; TEST_MPI_PATH names those that are not in PATH"""
+
 USUAL_TOOLS = ("sha256sum", "sed", "grep", "timeout", "bash")
 
 
@@ -166,6 +183,51 @@ def test_the_real_daemons_of_open_mpi_4_and_5_are_told_apart(
     assert_told(waited, fault, after_s=GRACE_S, within_s=1.0 + SLACK_S)
 
 
+def hydra_stack(implementation: Implementation, major: int) -> tuple[MpiStack, Path]:
+    """Return a Hydra that is installed here and one of its daemons; skip where it is not."""
+    for place in filter(None, MPI_PLACES.split(":")):
+        daemon = Path(place) / HYDRA_DAEMONS[implementation]
+        mpiexec = daemon.with_name("mpiexec.hydra")
+        if not daemon.exists() or not mpiexec.exists():
+            continue
+        said = subprocess.run([mpiexec, "--version"], capture_output=True, text=True, check=True)
+        found = recognise_version(said.stdout)
+        if found is not None and (found[0], found[1][0]) == (implementation, major):
+            stack = MpiStack(implementation=found[0], version=found[1], mpirun=str(mpiexec))
+            return stack, daemon
+    pytest.skip(f"there is no {implementation.value} {major} in PATH or TEST_MPI_PATH")
+
+
+@pytest.mark.parametrize(("implementation", "major"), HYDRAS)
+def test_a_daemon_of_hydra_is_told_by_the_mpiexec_beside_it(
+    root: Path, keys: JobKeys, implementation: Implementation, major: int
+) -> None:
+    """Not by an `mpirun` there, which is Open MPI's or a script: Debian, Intel MPI."""
+    stack, daemon = hydra_stack(implementation, major)
+    fits = Equipment(stack=stack, daemon=str(daemon), daemon_sha256="0" * 64, program=None)
+
+    waited = wait_for_equipped(root, keys, fits)
+
+    assert (waited.host().is_ready, waited.host().notes) == (True, ()), waited.detail()
+
+
+@pytest.mark.parametrize(("implementation", "major"), HYDRAS)
+def test_a_daemon_of_hydra_is_not_one_of_open_mpi(
+    root: Path, keys: JobKeys, implementation: Implementation, major: int
+) -> None:
+    """The launcher's own version is in the sentence, and what the host has."""
+    stack, daemon = hydra_stack(implementation, major)
+    equipment = Equipment(
+        stack=OPEN_MPI_5_STACK, daemon=str(daemon), daemon_sha256="0" * 64, program=None
+    )
+
+    waited = wait_for_equipped(root, keys, equipment)
+
+    says = f'"{daemon}" is of {stack.title}, the launcher runs Open MPI 5.0.7'
+    fault = unfit(Obstacle.DAEMON_DIFFERS, says)
+    assert_told(waited, fault, after_s=GRACE_S, within_s=1.0 + SLACK_S)
+
+
 def test_a_program_of_another_mpi_ends_the_wait(root: Path, keys: JobKeys) -> None:
     """Every rank would be alone in a world of one, and the job would end with code 0."""
     program = linked_with(root, "libmpich.so.12")
@@ -240,8 +302,8 @@ def test_a_way_back_that_is_dropped_is_told_at_the_deadline(
     root: Path, keys: JobKeys, any_equipment: Equipment
 ) -> None:
     """A NetworkPolicy; mpirun would hang. The host itself gives up after 5 s."""
-    with full_port() as there:
-        back = BackConnection(port=there.port, name=there.address)
+    with full_port(at=OWN_ADDRESS) as there:
+        back = BackConnection(port=there.port)
         waited = wait_for_equipped(root, keys, any_equipment, back=back, timeout_s=6.0, factor=1.0)
 
     says = f"cannot connect to the launcher at {there.address} port {there.port}: no answer within"
@@ -251,13 +313,13 @@ def test_a_way_back_that_is_dropped_is_told_at_the_deadline(
 def test_a_way_back_that_opens_is_used(root: Path, keys: JobKeys, any_equipment: Equipment) -> None:
     """A host that is let in already is asked about every two seconds."""
     with socket.socket() as launcher:
-        launcher.bind(free_address())
-        name, port = launcher.getsockname()
+        launcher.bind((OWN_ADDRESS, 0))
+        port: int = launcher.getsockname()[1]
         waited = wait_for_equipped(
             root,
             keys,
             any_equipment,
-            back=BackConnection(port=port, name=name),
+            back=BackConnection(port=port),
             factor=1.0,
             cure=Cure(of=Obstacle.LAUNCHER_UNREACHABLE, how=launcher.listen, after=1),
         )

@@ -5,14 +5,26 @@ from __future__ import annotations
 import pytest
 
 from mpi_agent.command_settings import (
+    HostfileSettings,
+    HostsSettings,
     LaunchSettings,
     LocalSettings,
+    PlanSettings,
     WaitSettings,
     WorkerSettings,
 )
 from mpi_agent.errors import SettingsError
 from mpi_agent.given import Given, parse_duration_s
-from mpi_agent.settings import ALL_SETTINGS, Backend, unknown_variables, variable_of
+from mpi_agent.settings import (
+    ALL_SETTINGS,
+    Backend,
+    Form,
+    HostfileDialect,
+    PlanForm,
+    Slots,
+    unknown_variables,
+    variable_of,
+)
 
 
 def given(command: str, environ: dict[str, str] | None = None, **flags: str) -> Given:
@@ -51,6 +63,7 @@ def test_what_is_no_duration_is_refused(text: str) -> None:
         ("ssh-port", "70000", "ports end at 65535"),
         ("ssh-port", "ssh", "not a whole number"),
         ("slots", "0", "at least 1"),
+        ("slots", "some", "neither a whole number of at least 1 nor auto"),
         ("timeout", "soon", "not a duration"),
         ("timeout", " ", "not a duration"),
         ("strict", "maybe", "neither true nor false"),
@@ -69,6 +82,15 @@ def test_a_bad_value_names_where_it_came_from(name: str, value: str, said: str) 
     assert f"--{name}" in by_flag.value.summary
     assert variable_of(name) in by_variable.value.summary
     assert by_flag.value.exit_code == 78
+
+
+@pytest.mark.parametrize(
+    ("text", "slots"), [("4", 4), ("auto", Slots.AUTO), (" AUTO ", Slots.AUTO)]
+)
+def test_slots_are_a_number_or_found_out(text: str, slots: int | Slots) -> None:
+    """For `launch`, `plan` and `wait` alike."""
+    assert LaunchSettings.from_given(given("launch", slots=text)).job.slots == slots
+    assert WaitSettings.from_given(given("wait", slots=text)).job.slots == slots
 
 
 def test_two_sources_of_hosts_contradict_each_other() -> None:
@@ -91,6 +113,15 @@ def test_repeated_flags_and_lists_in_a_variable_are_read() -> None:
     assert by_variable.run.env == ("A", "B")
 
 
+def test_files_and_prefixes_are_lists_too() -> None:
+    """A path may hold a comma where it is given by flag."""
+    run = LaunchSettings.from_given(
+        given("launch", {"MPI_AGENT_ENV_PREFIX": "A_, B_"}, env_file="a,b\0c")
+    ).run
+
+    assert (run.env_files, run.env_prefixes) == (("a,b", "c"), ("A_", "B_"))
+
+
 def test_every_command_has_its_typed_values() -> None:
     """The table and the classes fit together, for every command."""
     assert LocalSettings.from_given(given("local")).workers == 2
@@ -98,6 +129,24 @@ def test_every_command_has_its_typed_values() -> None:
     assert WaitSettings.from_given(given("wait", min_workers="3")).min_workers == 3
     for command in ("launch", "plan"):
         assert LaunchSettings.from_given(given(command)).job.parallel == 128
+    assert PlanSettings.from_given(given("plan", output="shell")).output is PlanForm.SHELL
+    assert HostsSettings.from_given(given("hosts", output="json")).output is Form.JSON
+    assert HostfileSettings.from_given(given("hostfile")).dialect is HostfileDialect.AUTO
+
+
+@pytest.mark.parametrize("command", ["hosts", "hostfile"])
+def test_a_command_that_dials_nobody_knows_no_settings_of_dialling(command: str) -> None:
+    """They would do nothing, and variables meant for launch are no error."""
+    read = HostsSettings.from_given if command == "hosts" else HostfileSettings.from_given
+    settings = read(given(command, {"MPI_AGENT_SSH_PORT": "nonsense"}, hosts="a", slots="2"))
+
+    assert (settings.job.hosts, settings.job.slots, settings.job.ssh_port) == ("a", 2, None)
+
+
+def test_a_table_of_variables_is_no_script() -> None:
+    """Neither is silently preferred."""
+    with pytest.raises(SettingsError, match="both given"):
+        PlanSettings.from_given(given("plan", output="shell", environment="true"))
 
 
 def test_an_unknown_variable_is_told_with_the_nearest_known() -> None:

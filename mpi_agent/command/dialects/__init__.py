@@ -1,23 +1,23 @@
-"""How each MPI implementation spells what every launch needs.
+"""How each MPI implementation says what every launch needs.
 
-A dialect is a value: options that differ between the launchers stand in its fields, and what all
-launchers of a family have in common stands once, in `command.build`.
+A dialect is a value: what differs between the launchers stands in its table, and what is done
+about a topic, whoever says it, stands once, in `command.build` and `command.translate`.
 """
 
 from __future__ import annotations
 
-from mpi_agent.command.dialects.dialect import Dialect
+from mpi_agent.command.dialects.dialect import Dialect, DialectName, Knob, Spelling
+from mpi_agent.command.dialects.intel import INTEL_MPI
+from mpi_agent.command.dialects.mpich import MPICH
 from mpi_agent.command.dialects.openmpi4 import OPEN_MPI_4
 from mpi_agent.command.dialects.openmpi5 import OPEN_MPI_5
 from mpi_agent.errors import StackUnsupportedError
 from mpi_agent.job.stacks import Implementation, MpiStack
 
-__all__ = ["Dialect", "dialect_of"]
+__all__ = ["Dialect", "DialectName", "Knob", "Spelling", "dialect_of"]
 
-_TABLE = {
-    (Implementation.OPEN_MPI, 4): OPEN_MPI_4,
-    (Implementation.OPEN_MPI, 5): OPEN_MPI_5,
-}
+_OF_OPEN_MPI = {4: OPEN_MPI_4, 5: OPEN_MPI_5}
+_OLDEST = {Implementation.MPICH: 3, Implementation.INTEL_MPI: 2019}
 
 
 def dialect_of(stack: MpiStack) -> Dialect:
@@ -26,10 +26,12 @@ def dialect_of(stack: MpiStack) -> Dialect:
     Raises:
         StackUnsupportedError: it has none.
     """
-    dialect = _TABLE.get((stack.implementation, stack.version[0]))
-    if dialect is None:
-        raise StackUnsupportedError(
-            f'cannot build a command for {stack.title} ("{stack.mpirun}"): it has no dialect yet',
-            hint="Open MPI 4.1 and 5 have one; choose an installed one with --mpi",
-        )
-    return dialect
+    major = stack.version[0]
+    if stack.implementation is Implementation.OPEN_MPI and major in _OF_OPEN_MPI:
+        return _OF_OPEN_MPI[major]
+    if stack.implementation in _OLDEST and major >= _OLDEST[stack.implementation]:
+        return MPICH if stack.implementation is Implementation.MPICH else INTEL_MPI
+    raise StackUnsupportedError(
+        f'cannot build a command for {stack.title} ("{stack.mpirun}"): it has no dialect',
+        hint="Open MPI 4.1 and 5, MPICH and Intel MPI have one; choose an installed one with --mpi",
+    )

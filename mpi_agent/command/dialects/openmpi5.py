@@ -6,25 +6,76 @@ variable is ignored in silence; single-dash `-bind-to` ends mpirun with code 213
 
 from __future__ import annotations
 
-from mpi_agent.command.defaults import OPEN_MPI_5_PARAMETERS
-from mpi_agent.command.dialects.dialect import Dialect
+from mpi_agent.command.dialects.dialect import Dialect, DialectName, Spelling, prte
+from mpi_agent.command.dialects.openmpi import (
+    INSTEAD_OF_HYDRAS,
+    MAPPINGS,
+    NEEDLESS,
+    SHARED_SPELLINGS,
+)
+from mpi_agent.command.hostfile import HostfileForm
+from mpi_agent.command.topics import Family, Topic
+from mpi_agent.command.vocabulary import (
+    OPEN_MPI_5_INSTEAD,
+    OPEN_MPI_5_NEEDS_ONE_DASH,
+    OPEN_MPI_5_NEEDS_TWO_DASHES_AND_A_SPACE,
+    OPEN_MPI_5_REFUSES,
+    OPEN_MPI_5_TAKES_ONE_DASH,
+)
 
 __all__ = ["OPEN_MPI_5"]
 
+_RENAMED_VARIABLES = {
+    "OMPI_MCA_plm_rsh_agent": ("--prtemca", "plm_ssh_agent", "{}"),
+    "OMPI_MCA_plm_rsh_num_concurrent": ("--prtemca", "plm_ssh_num_concurrent", "{}"),
+    "OMPI_MCA_plm_rsh_no_tree_spawn": ("--prtemca", "plm_ssh_no_tree_spawn", "{}"),
+    "OMPI_MCA_orte_launch_agent": ("--prtemca", "prte_launch_agent", "{}"),
+    "OMPI_MCA_orte_tmpdir_base": ("--prtemca", "prte_tmpdir_base", "{}"),
+    "OMPI_MCA_oob_tcp_if_include": ("--prtemca", "prte_if_include", "{}"),
+    "OMPI_MCA_oob_tcp_if_exclude": ("--prtemca", "prte_if_exclude", "{}"),
+    "OMPI_MCA_hwloc_base_binding_policy": ("--bind-to", "{}"),
+    "OMPI_MCA_rmaps_base_mapping_policy": ("--map-by", "{}"),
+    "OMPI_MCA_rmaps_base_oversubscribe": ("--oversubscribe",),
+    "OMPI_MCA_orte_tag_output": ("--tag-output",),
+    "OMPI_MCA_orte_timestamp_output": ("--timestamp-output",),
+}
+"""What Open MPI 4 reads from these, said in words that Open MPI 5 obeys."""
+
+_ORDERS_OF_OPEN_MPI_4 = ("core", "hwthread", "socket", "numa", "board", "l3cache", "l2cache")
+"""Source: PRRTE 3.0.14 ends with 213 and names slot, node, fill and span; measured 2026-11-30."""
+
 OPEN_MPI_5 = Dialect(
-    name="Open MPI 5",
-    parameters=OPEN_MPI_5_PARAMETERS,
-    parameter_option="--prtemca",
-    parameter_variable_prefix="PRTE_MCA_",
-    binding_policy="hwloc_default_binding_policy",
-    mapping_policy="rmaps_default_mapping_policy",
-    ssh_arguments="plm_ssh_args",
-    ssh_agent="plm_ssh_agent",
-    default_hostfile="prte_default_hostfile",
-    ssh_arguments_aliases=("plm_ssh_args", "plm_rsh_args"),
-    refuses_single_dash=True,
-    takes_ipv6_addresses=True,
+    name=DialectName.OPEN_MPI_5,
+    family=Family.OPEN_MPI,
+    hostfile_form=HostfileForm.SLOTS,
+    spellings={
+        **SHARED_SPELLINGS,
+        Topic.MAP_BY: Spelling(
+            words=("--map-by", "{}"),
+            knob=prte("rmaps_default_mapping_policy", "rmaps_base_mapping_policy"),
+        ),
+        Topic.BIND_TO: Spelling(
+            words=("--bind-to", "{}"),
+            knob=prte("hwloc_default_binding_policy", "hwloc_base_binding_policy"),
+        ),
+        Topic.SSH_ARGUMENTS: Spelling(knob=prte("plm_ssh_args", "plm_rsh_args")),
+        Topic.SSH_AGENT: Spelling(knob=prte("plm_ssh_agent", "plm_rsh_agent")),
+        Topic.LAUNCHER: Spelling(knob=prte("plm")),
+        Topic.DAEMON: Spelling(knob=prte("prte_launch_agent", "orte_launch_agent")),
+    },
+    needless={**NEEDLESS, Topic.QUIET: "it has no such option"},
+    equivalents=INSTEAD_OF_HYDRAS,
+    mappings=MAPPINGS,
+    hostfile_variable="PRTE_MCA_prte_default_hostfile",
+    ssh_agent_variable="PRTE_MCA_plm_ssh_agent",
     daemon="prted",
     finds_its_daemon=True,
-    daemon_parameters=("prte_launch_agent", "launch-agent"),
+    takes_ipv6_addresses=True,
+    refuses=OPEN_MPI_5_REFUSES,
+    instead=OPEN_MPI_5_INSTEAD,
+    needless_values=frozenset(("rank-by", unit) for unit in _ORDERS_OF_OPEN_MPI_4),
+    needs_two_words=OPEN_MPI_5_NEEDS_TWO_DASHES_AND_A_SPACE,
+    needs_one_dash=OPEN_MPI_5_NEEDS_ONE_DASH,
+    one_dash=OPEN_MPI_5_TAKES_ONE_DASH,
+    renamed_variables=_RENAMED_VARIABLES,
 )

@@ -15,7 +15,8 @@ from mpi_agent.discover.script import parse_script_output
 from mpi_agent.discover.slots import DefaultSlots, OwnNames, default_slots, to_host_list
 from mpi_agent.discover.static import parse_host_list
 from mpi_agent.errors import HostSourceInvalidError
-from mpi_agent.job.hosts import DiscoveredHosts, Role
+from mpi_agent.job.hosts import DiscoveredHosts, Role, SlotsOrigin
+from mpi_agent.settings import Slots
 
 LAUNCHER = OwnNames(host_name="pi-launcher", names=("pi-launcher",), addresses=("10.0.0.9",))
 
@@ -76,6 +77,7 @@ def test_a_bad_item_of_a_list_is_named() -> None:
     ("wanted", "environ", "count", "origin"),
     [
         (3, {"OMPI_MCA_orte_set_default_slots": "8"}, 3, "--slots"),
+        (Slots.AUTO, {"OMPI_MCA_orte_set_default_slots": "8"}, 1, "--slots auto"),
         (None, {"OMPI_MCA_orte_set_default_slots": "8"}, 8, "OMPI_MCA_orte_set_default_slots"),
         (None, {"I_MPI_PERHOST": "4"}, 4, "I_MPI_PERHOST"),
         (None, {"OMPI_MCA_orte_set_default_slots": "cores"}, 1, "default"),
@@ -83,10 +85,31 @@ def test_a_bad_item_of_a_list_is_named() -> None:
     ],
 )
 def test_slots_without_a_count_come_from_the_setting_then_the_operator(
-    wanted: int | None, environ: dict[str, str], count: int, origin: str
+    wanted: int | Slots | None, environ: dict[str, str], count: int, origin: str
 ) -> None:
     """The discover script never carries slots."""
-    assert default_slots(wanted, environ) == DefaultSlots(count=count, origin=origin)
+    found = default_slots(wanted, environ)
+
+    assert (found.count, found.origin) == (count, origin)
+
+
+@pytest.mark.parametrize(
+    ("listed", "origins"),
+    [
+        ("a\nb slots=4\n", [SlotsOrigin.WANTED, SlotsOrigin.SOURCE]),
+        ("a slots=2\nb slots=4\n", [SlotsOrigin.WANTED, SlotsOrigin.WANTED]),
+    ],
+)
+def test_hosts_are_asked_for_slots_where_the_list_gives_none(
+    listed: str, origins: list[SlotsOrigin]
+) -> None:
+    """A list that gives all of them is overruled: there would be nothing to ask for."""
+    hosts = to_host_list(
+        found(listed), slots=default_slots(Slots.AUTO, {}), own=LAUNCHER, numeric_order=False
+    )
+
+    assert [host.slots_from for host in hosts.hosts] == origins
+    assert hosts.hosts[0].slots == 1
 
 
 def test_the_job_is_read_from_the_launchers_host_name() -> None:

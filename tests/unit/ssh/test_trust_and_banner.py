@@ -70,6 +70,14 @@ def test_the_cheap_key_exchange_stands_before_the_clients_own() -> None:
     assert "KexAlgorithms" not in render_ssh_config(TERMS, ())
 
 
+def test_a_port_for_every_host_stands_behind_those_of_the_targets() -> None:
+    """A worker does not know the others, only that they listen where it does."""
+    text = render_ssh_config(replace(TERMS, port=2222), (SshTarget(name="a", port=22),))
+
+    assert text.index("Host a\n  Port 22\n") < text.index("Host *\n  Port 2222\n  User mpiuser\n")
+    assert "Port" not in render_ssh_config(TERMS, ())
+
+
 @pytest.mark.parametrize(
     ("allowed", "chosen"),
     [

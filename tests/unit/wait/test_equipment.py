@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
+from mpi_agent.job.host_facts import HostFacts
 from mpi_agent.job.readiness import Obstacle
 from mpi_agent.wait.equipment import (
     ANSWER_ENDS,
@@ -15,7 +18,7 @@ from mpi_agent.wait.equipment import (
 )
 from tests.builders import OPEN_MPI_5_STACK
 
-BACK = LauncherAddress(host="10.1.0.2", port=40000)
+BACK = LauncherAddress(address="10.1.0.2", port=40000)
 EQUIPMENT = Equipment(
     stack=OPEN_MPI_5_STACK, daemon="/usr/bin/prted", daemon_sha256="ab12", program="/app/pi"
 )
@@ -38,7 +41,19 @@ def judged(
 
 def test_a_daemon_that_is_the_launchers_own_fits() -> None:
     """Byte for byte the same build."""
-    assert judged("daemon=/usr/bin/prted", "build=same") == EquipmentAnswer()
+    answer = judged("daemon=/usr/bin/prted", "build=same")
+
+    assert answer == EquipmentAnswer(facts=HostFacts())
+
+
+def test_a_host_that_fits_tells_what_it_has_and_one_that_does_not_need_not() -> None:
+    """Nobody starts anything on the second."""
+    has = ("nvidia_nodes=2", "quota=150000 100000", "cpus=4", "directory=/tmp")
+    facts = HostFacts(gpus=2, cpu_limit=1.5, cpus=4, directories=("/tmp",))
+
+    assert judged("daemon=x", "build=same", *has, "back=0 ", back=BACK).facts == facts
+    assert judged("daemon=x", "build=same", *has, "back=124 ", back=BACK).facts is None
+    assert judged("daemon=", *has).facts is None
 
 
 def test_a_daemon_that_is_not_there_is_named_with_its_path() -> None:
@@ -142,8 +157,10 @@ def test_an_answer_that_breaks_off_passes_with_a_note() -> None:
 
 def test_the_question_is_one_line_that_any_login_shell_takes() -> None:
     """Csh takes no line break within quotes, and history expansion no exclamation mark."""
-    line = question_line(EQUIPMENT, BACK)
+    equipment = replace(EQUIPMENT, ssh_config="/run/mpi agent/ssh_config")
+    line = question_line(equipment, BACK)
 
     assert "\n" not in line
-    assert "!" not in line.replace('!= "$2', "")
-    assert line.endswith(" sh /usr/bin/prted ab12 /app/pi 10.1.0.2 40000")
+    assert "!" not in line
+    arguments = "sh /usr/bin/prted ab12 /app/pi 10.1.0.2 40000 '/run/mpi agent/ssh_config'"
+    assert line.endswith(f" {arguments}")

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from mpi_agent.job.host_facts import HostFacts
 from mpi_agent.job.readiness import HostReadiness, Obstacle, Stage
 from mpi_agent.wait.ladder import (
     LASTING_OBSTACLES,
@@ -134,3 +137,15 @@ def test_who_refuses_us_is_asked_seldom(obstacle: Obstacle) -> None:
     pause_s = pause_after(a_probe_result(obstacle=obstacle), missing=1, jitter=0.5)
 
     assert pause_s >= REFUSAL_PAUSE_S
+
+
+def test_facts_are_those_of_the_probe_that_passed() -> None:
+    """A later failure of a host that was ready takes nothing back."""
+    facts = HostFacts(gpus=2)
+    ready = advance(
+        HostReadiness(host="a"), replace(a_probe_result(obstacle=None), facts=facts), pause_s=1.0
+    )
+
+    later = advance(ready, a_probe_result(obstacle=Obstacle.PORT_REFUSED, at_s=1), pause_s=1.0)
+
+    assert (ready.facts, later.facts) == (facts, facts)

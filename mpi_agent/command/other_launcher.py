@@ -1,0 +1,196 @@
+"""The plan for what is not mpirun: horovodrun, deepspeed, torchrun, pdsh, a script.
+
+It runs once, on the launcher, and is told the job by variables, by the words its own command line
+has for it, and by an `ssh` in front of PATH that dials as mpirun's would.
+
+Source: horovod 0.28, runner/launch.py (-p, -i, --network-interfaces, --hostfile, -np; its ssh is
+found in PATH and given `-o StrictHostKeyChecking=no`); deepspeed 0.15, launcher/runner.py
+(--hostfile, --ssh_port; pdsh, whose ssh is found in PATH); pdsh(1) 2.34, PDSH_RCMD_TYPE.
+"""
+
+from __future__ import annotations
+
+from pathlib import PurePath
+
+from mpi_agent.command.builder import situation_of
+from mpi_agent.command.defaults import DEFAULTS
+from mpi_agent.command.dialects import Dialect
+from mpi_agent.command.hostfile import HostfileForm, render_hostfile
+from mpi_agent.command.placement import Placement
+from mpi_agent.command.plan import Choice, LaunchPlan, LaunchRequest, PlannedVariable
+from mpi_agent.command.said import Said
+from mpi_agent.command.ssh_arguments import read_ssh_arguments
+from mpi_agent.command.topics import Family, Topic
+from mpi_agent.command.variables import program_variables, removed_variables, users_own
+from mpi_agent.job.hosts import HostList
+
+__all__ = ["plan_other_launcher"]
+
+
+def plan_other_launcher(
+    request: LaunchRequest, hosts: HostList, placement: Placement, dialect: Dialect | None
+) -> LaunchPlan:
+    """Return the plan for a program that starts its processes itself.
+
+    Args:
+        dialect: of the mpirun that it may call, None where none is installed.
+    """
+    name = request.program[0]
+    choices = _added_words(request, placement)
+    form = dialect.hostfile_form if dialect is not None else HostfileForm.SLOTS
+    if choices:
+        form = HostfileForm.SLOTS
+    told = (
+        _variable("MPI_AGENT_HOSTFILE", request.hostfile_path, "the rendered hostfile"),
+        _variable("MPI_AGENT_SLOTS", str(hosts.hosts[0].slots), "slots of the first host"),
+        _variable("MPI_AGENT_SHIM", "off", "mpirun below this program is the real one"),
+    )
+    ssh_options, launchers = _for_the_launcher(request, hosts, dialect)
+    added = tuple(word for choice in choices for word in choice.words)
+    return LaunchPlan(
+        executable=name,
+        argv=(name, *added, *request.program[1:]),
+        variables=(
+            *program_variables(request, hosts, placement.np),
+            *told,
+            *_for_its_ssh(request),
+            *launchers,
+        ),
+        removed_variables=removed_variables(request.environ, None),
+        hostfile_path=request.hostfile_path,
+        hostfile_text=render_hostfile(hosts, form),
+        np=placement.np,
+        choices=choices,
+        notes=(
+            *placement.notes,
+            *request.environment.notes,
+            f'"{name}" runs once, on the launcher, and is told the hosts by variables; '
+            "put mpirun in front of it to run it on the hosts",
+        ),
+        passages=request.environment.passages,
+        ssh_options=ssh_options,
+    )
+
+
+def _variable(name: str, value: str, reason: str) -> PlannedVariable:
+    return PlannedVariable(name=name, value=value, reason=reason)
+
+
+def _added_words(request: LaunchRequest, placement: Placement) -> tuple[Choice, ...]:
+    """Return what a known launcher's command line leaves open, in its own words."""
+    name, given = PurePath(request.program[0]).name, request.program[1:]
+    ssh, here = request.ssh, request.surroundings
+    port = str(ssh.port) if ssh is not None and ssh.port is not None else None
+    rows: tuple[tuple[tuple[str, ...], str | None, str], ...] = ()
+    if name == "horovodrun":
+        rows = (
+            (("-np", "--num-proc", "--min-np"), str(placement.np), "the number of processes"),
+            (
+                ("--hostfile", "-hostfile", "-H", "--hosts", "--host-discovery-script"),
+                request.hostfile_path,
+                "the rendered hostfile",
+            ),
+            (("-p", "--ssh-port"), port, "the port of the hosts' ssh servers"),
+            (
+                ("-i", "--ssh-identity-file"),
+                ssh.key_path if ssh is not None else None,
+                "the job's key",
+            ),
+            (
+                ("--network-interfaces", "--network-interface"),
+                here.launcher_interface,
+                "the interface that has the launcher's address",
+            ),
+        )
+    elif name == "deepspeed":
+        rows = (
+            (
+                ("--hostfile", "-H", "--include", "--num_nodes"),
+                request.hostfile_path,
+                "the rendered hostfile",
+            ),
+            (("--ssh_port",), port, "the port of the hosts' ssh servers"),
+        )
+    return tuple(
+        Choice(words=(options[0], value), reason=reason)
+        for options, value, reason in rows
+        if value is not None and not _is_given(options, given)
+    )
+
+
+def _is_given(options: tuple[str, ...], given: tuple[str, ...]) -> bool:
+    return any(word.partition("=")[0] in options for word in given)
+
+
+def _for_its_ssh(request: LaunchRequest) -> tuple[PlannedVariable, ...]:
+    """Return what makes its own ssh, and pdsh's, dial by the job's ssh_config."""
+    ssh = request.ssh
+    if ssh is None:
+        return ()
+    found = []
+    if ssh.directory is not None:
+        path = f"{ssh.directory}:{request.environ.get('PATH', '')}".rstrip(":")
+        found.append(_variable("PATH", path, "an ssh of the job stands in front"))
+    if "PDSH_RCMD_TYPE" not in request.environ:
+        found.append(_variable("PDSH_RCMD_TYPE", "ssh", "pdsh dials with ssh"))
+    return tuple(found)
+
+
+def _for_the_launcher(
+    request: LaunchRequest, hosts: HostList, dialect: Dialect | None
+) -> tuple[tuple[tuple[str, str], ...], tuple[PlannedVariable, ...]]:
+    """Return what an mpirun that the program calls by itself needs, where the user set nothing."""
+    if dialect is None:
+        return (), ()
+    said = Said(None, request.environ, dialect)
+    found: list[PlannedVariable] = []
+    for name, value, reason in _hostfile_and_binding(request, dialect):
+        found.append(_variable(name, value, reason))
+    for row in DEFAULTS:
+        wanted = row.value(situation_of(request, hosts))
+        if wanted is None or said.decides(row.unless):
+            continue
+        if not (request.sets_defaults or row.is_needed):
+            continue
+        found += (
+            _variable(knob.variable, wanted, row.reason)
+            for knob in row.knobs.get(dialect.name, ())
+            if said.by_knob(knob) is None
+        )
+    if request.runs_as_root and dialect.family is Family.OPEN_MPI:
+        for name in ("OMPI_ALLOW_RUN_AS_ROOT", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM"):
+            found.append(_variable(name, "1", "the container runs as root"))
+    options, ssh_variables = _ssh_of_the_launcher(request, dialect, said)
+    return options, (*found, *ssh_variables)
+
+
+def _hostfile_and_binding(
+    request: LaunchRequest, dialect: Dialect
+) -> tuple[tuple[str, str, str], ...]:
+    reason = "for an mpirun that it calls"
+    found = [(dialect.hostfile_variable, request.hostfile_path, f"the hostfile, {reason}")]
+    spelling = dialect.spelling(Topic.BIND_TO)
+    if spelling is not None and spelling.knob is not None and request.sets_defaults:
+        said = Said(None, request.environ, dialect)
+        if said.by_knob(spelling.knob) is None:
+            found.append((spelling.knob.variable, "none", f"no binding to cores, {reason}"))
+    return tuple(found)
+
+
+def _ssh_of_the_launcher(
+    request: LaunchRequest, dialect: Dialect, said: Said
+) -> tuple[tuple[tuple[str, str], ...], tuple[PlannedVariable, ...]]:
+    if request.ssh is None:
+        return (), ()
+    knob = dialect.spellings[Topic.SSH_ARGUMENTS].knob
+    if knob is None:
+        return (), ()
+    own = users_own(knob, request.environ)
+    read = read_ssh_arguments(request.environ[own] if own else "")
+    words = " ".join(("-F", request.ssh.config_path, *read.rest))
+    found = [_variable(knob.variable, words, "mpirun's ssh dials by the job's ssh_config")]
+    if request.ssh.agent is not None and said.by(Topic.SSH_AGENT) is None:
+        found.append(
+            _variable(dialect.ssh_agent_variable, request.ssh.agent, "the built-in ssh client")
+        )
+    return read.options, tuple(found)

@@ -1,0 +1,134 @@
+"""What a variable's name says: whether it may travel to the ranks, and whether it is a secret.
+
+The tables are by name alone, because a value may be anything; `environment` decides with them.
+"""
+
+from __future__ import annotations
+
+import fnmatch
+import re
+from dataclasses import dataclass
+
+__all__ = [
+    "PASSED_NAMES",
+    "PASSED_PREFIXES",
+    "PATH_NAMES",
+    "is_never_passed",
+    "is_secret",
+    "is_variable_name",
+    "matches_any",
+    "reason_to_refuse",
+    "reason_to_stay",
+]
+
+PASSED_NAMES = frozenset(
+    "PYTHONPATH PYTHONUNBUFFERED VIRTUAL_ENV CONDA_PREFIX TZ LANG LC_ALL HF_HOME XDG_CACHE_HOME"
+    " TOKENIZERS_PARALLELISM WANDB_MODE MASTER_ADDR MASTER_PORT WORLD_SIZE".split()
+)
+PASSED_PREFIXES = tuple(
+    "NCCL_ UCX_ UCC_ FI_ RDMAV_ MLX5_ SHARP_ HCOLL_ HOROVOD_ DS_ DEEPSPEED_ TORCH_ PYTORCH_ CUDA_"
+    " HIP_ ROCM_ HSA_ RCCL_ OMP_ KMP_ MKL_ OPENBLAS_ MLFLOW_ AZUREML_ SM_ XLA_ JAX_ TF_ MPI4PY_"
+    " HABANA_ ASCEND_ HCCL_ GLOO_ I_MPI_ MPIR_CVAR_ MPICH_".split()
+)
+PATH_NAMES = ("PATH", "LD_LIBRARY_PATH")
+"""Travel only to workers that do not run the agent; those that do keep their own."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Rule:
+    """Names that stay with the launcher.
+
+    Attributes:
+        is_refused: not even the user can send them, because they would be replaced or break.
+    """
+
+    patterns: tuple[str, ...]
+    reason: str
+    is_refused: bool = False
+
+
+def _stays(patterns: str, reason: str) -> _Rule:
+    return _Rule(patterns=tuple(patterns.split()), reason=reason)
+
+
+def _is_refused(patterns: str, reason: str) -> _Rule:
+    return _Rule(patterns=tuple(patterns.split()), reason=reason, is_refused=True)
+
+
+_RULES: tuple[_Rule, ...] = (
+    _is_refused("MPI_AGENT_*", "mpi-agent's own"),
+    _is_refused("PRTE_MCA_* PMIX_MCA_*", "an MCA parameter of mpirun alone"),
+    _stays("OMPI_MCA_*", "an MCA parameter; mpirun carries those that it knows by itself"),
+    _is_refused("OMPI_COMM_WORLD_* PMIX_* PMI_*", "set anew by the launcher for each rank"),
+    _is_refused("PRTE_* HYDRA_*", "of mpirun itself, which would take it for its own"),
+    _stays("I_MPI_HYDRA_* I_MPI_PERHOST MPIEXEC_*", "of mpirun itself"),
+    _stays("SLURM_* PBS_* LSB_*", "of a resource manager, which MPI would look for"),
+    _stays(
+        "HOSTNAME K_MPI_JOB_ROLE JOB_COMPLETION_INDEX VC_TASK_INDEX VK_TASK_INDEX NODE_NAME POD_IP"
+        " POD_NAME",
+        "names this pod alone",
+    ),
+    _stays(
+        "HOME USER LOGNAME SHELL PWD OLDPWD SHLVL _ TERM IFS TMPDIR BASH_FUNC_*",
+        "of this account or shell; each worker has its own",
+    ),
+    _stays("SSH_*", "of this ssh session alone"),
+    _stays(
+        "*_VISIBLE_DEVICES NVIDIA_DRIVER_CAPABILITIES",
+        "tells the devices of this pod alone; operators empty it on the launcher",
+    ),
+    _stays(
+        "KUBERNETES_* *_SERVICE_HOST *_SERVICE_PORT* *_PORT_[0-9]*_TCP* *_PORT_[0-9]*_UDP* *_PORT",
+        "looks like what Kubernetes tells each pod of a Service",
+    ),
+)
+"""First match counts.
+
+Source: measured 2026-11: Open MPI 4.1.4 and 5.0.11 replace OMPI_COMM_WORLD_*, PMIX_* and PWD even
+where -x names them, and carry the OMPI_MCA_* that they know; PRTE_* and SLURM_* change what
+mpirun does. mpi-operator empties NVIDIA_* and CUDA_VISIBLE_DEVICES on the launcher.
+"""
+
+_SECRETS = tuple(
+    "*TOKEN *SECRET* *PASSWORD* *PASSWD* *PASSPHRASE* *_PASS *_PWD *_KEY *APIKEY *ACCESS_KEY*"
+    " *PRIVATE_KEY* *CREDENTIAL* *_PAT *CONNECTION_STRING *_SAS".split()
+)
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+
+
+def is_variable_name(name: str) -> bool:
+    """Return whether a name is one that shells, `-x` and `-genvlist` can carry."""
+    return _NAME.fullmatch(name) is not None
+
+
+def is_secret(name: str) -> bool:
+    """Return whether the value of a variable may never be shown, as far as its name tells."""
+    return matches_any(name.upper(), _SECRETS)
+
+
+def is_never_passed(name: str) -> bool:
+    """Return whether a variable belongs to one pod, one session or one launcher alone."""
+    return reason_to_stay(name) is not None
+
+
+def reason_to_stay(name: str) -> str | None:
+    """Return why a variable stays unless the user sends it; None when no rule keeps it."""
+    rule = _rule_for(name)
+    return None if rule is None else rule.reason
+
+
+def reason_to_refuse(name: str) -> str | None:
+    """Return why not even the user can send a variable; None when that is possible."""
+    rule = _rule_for(name)
+    return rule.reason if rule is not None and rule.is_refused else None
+
+
+def matches_any(name: str, patterns: tuple[str, ...]) -> bool:
+    """Return whether a name is one of the names, or fits one of the patterns with `*`."""
+    return any(fnmatch.fnmatchcase(name, pattern) for pattern in patterns)
+
+
+def _rule_for(name: str) -> _Rule | None:
+    if name in PASSED_NAMES:
+        return None
+    return next((rule for rule in _RULES if matches_any(name, rule.patterns)), None)

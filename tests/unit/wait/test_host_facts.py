@@ -1,0 +1,98 @@
+"""What a host's lines say of its GPUs, CPUs and directories."""
+
+from __future__ import annotations
+
+import pytest
+
+from mpi_agent.job.host_facts import HostFacts
+from mpi_agent.wait.host_facts import read_facts, values_in
+
+
+def facts_of(*lines: str) -> HostFacts:
+    """Return what an answer of these lines tells."""
+    return read_facts(values_in("\n".join(lines)))
+
+
+def test_a_host_that_tells_nothing_is_unknown_and_not_refused() -> None:
+    """The answer may have broken off, or the host is none of ours."""
+    assert facts_of() == HostFacts()
+    assert facts_of("cpus=many", "quota= ", "nonsense", "directory=") == HostFacts()
+
+
+@pytest.mark.parametrize(
+    ("cuda", "nvidia", "nodes", "gpus"),
+    [
+        ("-unset-", "-unset-", 0, 0),
+        ("-unset-", "-unset-", 8, 8),
+        ("-unset-", "all", 4, 4),
+        ("-unset-", "all", 0, 0),
+        ("-unset-", "void", 0, 0),
+        ("-unset-", "void", 2, 2),
+        ("-unset-", "none", 2, 0),
+        ("-unset-", "", 2, 2),
+        ("-unset-", "/var/run/nvidia-container-devices", 3, 3),
+        ("-unset-", "GPU-1b4c,GPU-77aa", 0, 2),
+        ("-unset-", "MIG-1,MIG-2,MIG-3", 1, 3),
+        ("-unset-", "MIG-GPU-1b4c/1/0", 1, 1),
+        ("0,1", "all", 8, 2),
+        ("GPU-1b4c", "GPU-1b4c,GPU-77aa", 2, 1),
+        ("0,1,-1,2", "all", 8, 2),
+        ("NoDevFiles", "all", 8, 0),
+        ("", "all", 8, 0),
+    ],
+)
+def test_gpus_are_those_that_a_program_would_see(
+    cuda: str, nvidia: str, nodes: int, gpus: int
+) -> None:
+    """The narrowest word counts; with CDI the variable says `void` beside devices."""
+    told = facts_of(f"cuda={cuda}", f"nvidia={nvidia}", f"nvidia_nodes={nodes}")
+
+    assert told.gpus == gpus
+
+
+@pytest.mark.parametrize(
+    ("nodes", "gpus"),
+    [
+        ({"kfd": 1, "render": 4}, 4),
+        ({"accel": 8}, 8),
+        ({"render": 1}, None),
+        ({"nvidia": 2, "render": 3}, 2),
+    ],
+)
+def test_gpus_of_other_makers_are_counted_by_their_devices(
+    nodes: dict[str, int], gpus: int | None
+) -> None:
+    """AMD's need the one compute device; a display alone may be a GPU or not."""
+    every = {"nvidia": 0, "kfd": 0, "render": 0, "accel": 0} | nodes
+
+    assert facts_of(*(f"{name}_nodes={count}" for name, count in every.items())).gpus == gpus
+
+
+@pytest.mark.parametrize(
+    ("quota", "limit"),
+    [
+        ("max 100000", None),
+        ("-1 100000", None),
+        ("200000 100000", 2.0),
+        ("50000 100000", 0.5),
+        ("0 100000", None),
+        ("200000 0", None),
+        ("200000 ", None),
+    ],
+)
+def test_a_cpu_limit_is_quota_by_period(quota: str, limit: float | None) -> None:
+    """Of either version of cgroups."""
+    assert facts_of(f"quota={quota}").cpu_limit == limit
+
+
+def test_directories_are_short_absolute_and_told_once() -> None:
+    """TMPDIR comes first, and may be /tmp, or too long for a socket below it."""
+    long = "/" + "x" * 40
+    lines = (f"directory={path}" for path in ("/scratch/", long, "here", "/tmp", "/scratch"))
+
+    assert facts_of(*lines).directories == ("/scratch", "/tmp")
+
+
+def test_a_path_is_measured_in_bytes() -> None:
+    """As the kernel does."""
+    assert facts_of(f"directory=/{'ü' * 20}").directories == ()
