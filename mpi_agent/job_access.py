@@ -23,6 +23,7 @@ from mpi_agent.ssh.installed import (
     builtin_client_command,
     choose_client,
     image_configuration,
+    put_mpirun_in_front,
     put_ssh_in_front,
 )
 from mpi_agent.ssh.keys import JobKey, copy_job_key
@@ -148,27 +149,35 @@ class JobAccess:
         return copy_job_key(self._settings.ssh_key, self.account, self.state)
 
     def for_mpirun(
-        self, hosts: tuple[HostReadiness, ...] = (), *, hosts_can_dial: bool = False
+        self,
+        hosts: tuple[HostReadiness, ...] = (),
+        *,
+        hosts_can_dial: bool = False,
+        mpirun: str | None = None,
     ) -> SshAccess:
         """Return how mpirun's ssh is told all this.
 
         Args:
             hosts: the hosts as the wait found them; empty before it.
+            mpirun: the one that scripts are to find, None where there is none.
         """
         is_builtin = self.client is Backend.BUILTIN
         ports = {host.port for host in hosts}
+        directory = put_ssh_in_front(
+            self.state,
+            self.config_path,
+            self.client,
+            checks_host_keys=self.terms.checks_host_keys,
+        )
+        if directory is not None and mpirun is not None:
+            put_mpirun_in_front(directory, mpirun)
         return SshAccess(
             config_path=self.config_path,
             agent=builtin_client_command(self.state) if is_builtin else None,
             hosts_can_dial=hosts_can_dial,
             key_path=self.terms.key_path,
             port=next(iter(ports)) if len(ports) == 1 else None,
-            directory=put_ssh_in_front(
-                self.state,
-                self.config_path,
-                self.client,
-                checks_host_keys=self.terms.checks_host_keys,
-            ),
+            directory=directory,
         )
 
     @property
@@ -199,10 +208,16 @@ class JobAccess:
         terms = replace(
             self.terms,
             key_exchanges=self._preferred_key_exchanges(),
+            own_config_path=self._own_config_path(),
             own_options=own_options,
             marks_directory=str(self.marks_directory),
         )
         self.state.write("ssh_config", render_ssh_config(terms, targets))
+
+    def _own_config_path(self) -> str | None:
+        home = self.account.home
+        path = home / ".ssh/config" if home is not None else None
+        return str(path) if path is not None and path.is_file() else None
 
     def _preferred_key_exchanges(self) -> tuple[str, ...]:
         if self._key_exchange is KeyExchange.DEFAULT:

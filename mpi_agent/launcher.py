@@ -27,6 +27,11 @@ from mpi_agent.waiter import Waiter
 
 __all__ = ["Launcher"]
 
+_NOBODY_DIALLED = (
+    "no host was dialled with the job's ssh_config: as far as that tells, the program ran on this "
+    "container alone"
+)
+
 
 class Launcher:
     """Runs one program on the hosts of one job.
@@ -81,7 +86,7 @@ class Launcher:
                 inbox=inbox,
                 emit=self._emit,
                 grace_s=self._settings.run.grace_s,
-                alarm=dialled.given_up(),
+                alarm=dialled.given_up,
             )
         ending = conclude(
             supervised.process_exit,
@@ -90,6 +95,8 @@ class Launcher:
         )
         if ending.verdict is Verdict.LAUNCH_FAILED and ready.remote:
             ending = blame_hosts(ending, await self._waiter.look_again(ready.job))
+        if ready.remote and not plan.dials_by_own_ssh and not dialled.is_any:
+            self._emit(Noted(text=_NOBODY_DIALLED))
         if missing := dialled.missing:
             why = supervised.alarm or dialled.describe(missing)
             ending = on_fewer_hosts(ending, why, ended_for_it=supervised.alarm is not None)

@@ -125,7 +125,15 @@ class Planner:
             environ=self._environ,
             environment=self._rank_environment(workers_run_agent=workers_run_agent),
             hostfile_path=str(access.state.file("hostfile")),
-            ssh=access.for_mpirun(hosts, hosts_can_dial=hosts_can_dial) if is_remote else None,
+            ssh=(
+                access.for_mpirun(
+                    hosts,
+                    hosts_can_dial=hosts_can_dial,
+                    mpirun=job.stack.mpirun if job.stack is not None else None,
+                )
+                if is_remote
+                else None
+            ),
             runs_as_root=access.account.uid == 0,
             np=settings.np,
             allows_idle_hosts=settings.allow_idle_hosts,

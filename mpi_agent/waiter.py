@@ -84,7 +84,10 @@ class Waiter:
                 f"cannot wait for {enough} ready hosts: the job has {total}",
                 hint="give --min-workers a number that the job can reach",
             )
-        return await self.until_ready(job, self._equipment(job), enough=enough)
+        ready = await self.until_ready(job, self._equipment(job), enough=enough)
+        if ready.remote:
+            self._access.write_ssh_config(ready.remote)  # for what is run after the wait
+        return ready
 
     async def until_ready(
         self, job: Job, equipment: Equipment | None, *, enough: int | None = None

@@ -40,12 +40,13 @@ exec sleep infinity
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Farm:
-    """Hosts that are up: a launcher, and workers that serve ssh on port 22.
+    """Hosts that are up: a launcher, and workers that serve ssh.
 
     Attributes:
         root: the directory that all hosts share with the tests.
         key: the job's private key, as ssh takes it.
         ssh_config: what stands in /etc/ssh/ssh_config of every host, as in the operator's image.
+        ssh_port: of every worker.
         switch: the process that holds the network between the hosts.
     """
 
@@ -54,6 +55,7 @@ class Farm:
     root: Path
     key: Path
     ssh_config: Path
+    ssh_port: int
     switch: int
 
     def cut_off(self, host: FarmHost) -> None:
@@ -106,6 +108,7 @@ def running_farm(
             root=root,
             key=root / "job_key",
             ssh_config=files.ssh_config,
+            ssh_port=files.options.ssh_port,
             switch=switch,
         )
 

@@ -25,7 +25,7 @@ Host *
 """
 # SHLVL keeps bash from reading the machine's own ~/.bashrc at every login.
 _SSHD_CONFIG = """\
-Port 22
+Port {port}
 HostKey {root}/host_key
 HostCertificate {root}/host_key-cert.pub
 AuthorizedKeysFile {root}/job_key.pub
@@ -42,7 +42,7 @@ LogLevel INFO
 
 
 class Server(enum.Enum):
-    """What answers on port 22 of a worker."""
+    """What answers on the ssh port of a worker."""
 
     SSHD = "OpenSSH's sshd"
     AGENT = "mpi-agent worker"
@@ -60,9 +60,13 @@ class FarmOptions:
         prefix_length: of the IPv4 address; every host is in 10.77.0.0/16 and has a route there.
         launcher_interface: name of the launcher's interface.
         worker_interface: name of every worker's interface.
-        extra_interface: a second one, with 172.17.0.1/16 on every host; None for no such thing.
+        extra_interface: a second one, with 172.17.0.1/16 on every host, beside which the usual one
+            has the default route, as a pod's has; None for no such thing.
         read_only_tmp: numbers of the workers whose /tmp cannot be written.
-        session_variables: what the sessions of a plain sshd have beside SHLVL.
+        session_variables: what every session has beside SHLVL; an agent has it in its container.
+        own_variables: what the containers of single workers have too, by the workers' numbers; for
+            agents alone.
+        ssh_port: of every worker.
     """
 
     server: Server = Server.SSHD
@@ -74,6 +78,8 @@ class FarmOptions:
     extra_interface: str | None = None
     read_only_tmp: Collection[int] = ()
     session_variables: Mapping[str, str] = field(default_factory=dict)
+    own_variables: Mapping[int, Mapping[str, str]] = field(default_factory=dict)
+    ssh_port: int = 22
 
 
 class FarmFiles:
@@ -107,7 +113,10 @@ class FarmFiles:
         self.ssh_config.write_text(_SSH_CONFIG.format(key=key))
         variables = {"SHLVL": "1", **self.options.session_variables}
         lines = " ".join(f'"{name}={value}"' for name, value in variables.items())
-        (self.root / "sshd_config").write_text(_SSHD_CONFIG.format(root=self.root, variables=lines))
+        sshd_config = _SSHD_CONFIG.format(
+            root=self.root, port=self.options.ssh_port, variables=lines
+        )
+        (self.root / "sshd_config").write_text(sshd_config)
         self._make_host_key(key)
         for number in range(len(self.names)):
             self.directory(number).mkdir()
@@ -154,5 +163,6 @@ class FarmFiles:
                 f"addr add {_EXTRA_ADDRESS} dev {options.extra_interface}",
                 f"link set {options.extra_interface} up",
                 "link set extra-end up",
+                f"route add default dev {interface}",
             ]
         return "".join(f"{line}\n" for line in lines)

@@ -89,6 +89,10 @@ class FarmHost:
         """What the host and its server wrote."""
         return self.directory / "log"
 
+    def inside(self, path: str) -> Path:
+        """Return the way from the tests to what has this absolute path on the host."""
+        return Path(f"/proc/{self.pid}/root{path}")
+
     def run(
         self, *argv: str, environ: Mapping[str, str] | None = None, limit_s: float = LIMIT_S
     ) -> subprocess.CompletedProcess[str]:
@@ -131,18 +135,20 @@ class FarmHost:
 
     def start(self, server: Server) -> None:
         """Let a worker become its server; `wait_until_serving` tells when it is one."""
-        root, directory = self._files.root, self.directory
+        root, options = self._files.root, self._files.options
         if server is Server.AGENT:
-            arguments = ("-m", "mpi_agent", "worker", "--ssh-port", "22", "--grace", "3s")
-            state = ("--state-dir", str(directory / "state"), "--worker-name", self.short_name)
-            key = ("--ssh-key", str(root / "job_key"))
-            self._tell(shlex.join((sys.executable, *arguments, *state, *key)) + " >&2")
+            given = {**options.session_variables, **options.own_variables.get(self._number - 1, {})}
+            variables = (f"{name}={value}" for name, value in given.items())
+            agent = ("env", *variables, sys.executable, "-m", "mpi_agent", "worker")
+            port = ("--ssh-port", str(options.ssh_port), "--grace", "3s")
+            own = ("--worker-name", self.short_name, "--ssh-key", str(root / "job_key"))
+            self._tell(shlex.join((*agent, *port, *own)) + " >&2")
         elif server is Server.SSHD:
             self._tell(f"/usr/sbin/sshd -D -e -f {shlex.quote(str(root / 'sshd_config'))}")
 
     def wait_until_serving(self) -> None:
         """Wait until its server said that it listens."""
-        ready = self.directory / "state" / "ready"
+        ready = self.inside("/run/mpi-agent/ready")
         wait_until(
             f"{self.name} serves",
             lambda: (

@@ -7,8 +7,8 @@ right behind the launcher's name, and what the installed launcher refuses is sai
 from __future__ import annotations
 
 from mpi_agent.command.arguments import MpirunLine, read_mpirun_line
-from mpi_agent.command.builder import MpirunBuilder
 from mpi_agent.command.dialects import Dialect, dialect_of
+from mpi_agent.command.mpirun_plan import plan_mpirun
 from mpi_agent.command.other_launcher import plan_other_launcher
 from mpi_agent.command.placement import place, placement_request
 from mpi_agent.command.plan import LaunchPlan, LaunchRequest
@@ -48,13 +48,14 @@ def build_plan(request: LaunchRequest, hosts: HostList, stack: MpiStack | None) 
         request.environ,
         np=request.np,
         mapping_is_set=said is not None and said.by(Topic.MAP_BY) is not None,
+        chooses_cpus=said is not None and said.chooses_cpus,
         allows_idle_hosts=request.allows_idle_hosts,
         strict=request.strict,
     )
     placement = place(wanted, hosts)
     if kind is ProgramKind.OTHER_LAUNCHER or stack is None or dialect is None or said is None:
         return plan_other_launcher(request, hosts, placement, dialect)
-    return MpirunBuilder(request, hosts, stack, said, placement).build()
+    return plan_mpirun(request, hosts, stack, said, placement)
 
 
 def _refuse_without_program(line: MpirunLine) -> None:

@@ -111,6 +111,16 @@ def _port_count_of_ranks(situation: Situation) -> str | None:
     return str(situation.ports[1] - _split(situation.ports) + 1) if situation.ports else None
 
 
+def _transports_to_leave_out(situation: Situation) -> str | None:
+    """Return the components that look for RDMA devices, where there are none.
+
+    `ofi` then works over TCP, and listens where no parameter of Open MPI tells it to.
+    """
+    if situation.surroundings.has_rdma:
+        return None
+    return "^openib,ofi" if situation.ports else "^openib"
+
+
 def _ports_with(mark: str) -> Callable[[Situation], str | None]:
     return lambda s: f"{s.ports[0]}{mark}{s.ports[1]}" if s.ports else None
 
@@ -172,8 +182,8 @@ DEFAULTS: tuple[Default, ...] = (
     ),
     Default(
         reason="there is no RDMA device for it to look for",
-        source="Open MPI 4.1, component openib; Open MPI 5 has none",
-        value=lambda s: None if s.surroundings.has_rdma else "^openib",
+        source="Open MPI 4.1, component openib; Open MPI 5 has none; btl ofi: 4.1.4, ss -ltnp",
+        value=_transports_to_leave_out,
         knobs={_OPEN_MPI_4: (mca("btl"),)},
     ),
     Default(

@@ -3,21 +3,18 @@
 It runs once, on the launcher, and is told the job by variables, by the words its own command line
 has for it, and by an `ssh` in front of PATH that dials as mpirun's would.
 
-Source: horovod 0.28, runner/launch.py (-p, -i, --network-interfaces, --hostfile, -np; its ssh is
-found in PATH and given `-o StrictHostKeyChecking=no`); deepspeed 0.15, launcher/runner.py
-(--hostfile, --ssh_port; pdsh, whose ssh is found in PATH); pdsh(1) 2.34, PDSH_RCMD_TYPE.
+Source: pdsh(1) 2.34, PDSH_RCMD_TYPE; it finds its ssh in PATH, as horovodrun and deepspeed do.
 """
 
 from __future__ import annotations
 
-from pathlib import PurePath
-
-from mpi_agent.command.builder import situation_of
 from mpi_agent.command.defaults import DEFAULTS
-from mpi_agent.command.dialects import Dialect
+from mpi_agent.command.dialects import Dialect, DialectName
 from mpi_agent.command.hostfile import HostfileForm, render_hostfile
+from mpi_agent.command.launcher_words import words_left_open
 from mpi_agent.command.placement import Placement
-from mpi_agent.command.plan import Choice, LaunchPlan, LaunchRequest, PlannedVariable
+from mpi_agent.command.placing import situation_of
+from mpi_agent.command.plan import LaunchPlan, LaunchRequest, PlannedVariable
 from mpi_agent.command.said import Said
 from mpi_agent.command.ssh_arguments import read_ssh_arguments
 from mpi_agent.command.topics import Family, Topic
@@ -25,6 +22,8 @@ from mpi_agent.command.variables import program_variables, removed_variables, us
 from mpi_agent.job.hosts import HostList
 
 __all__ = ["plan_other_launcher"]
+
+_PER_HOST = "I_MPI_PERHOST"
 
 
 def plan_other_launcher(
@@ -36,7 +35,7 @@ def plan_other_launcher(
         dialect: of the mpirun that it may call, None where none is installed.
     """
     name = request.program[0]
-    choices = _added_words(request, placement)
+    choices = words_left_open(request, placement.np)
     form = dialect.hostfile_form if dialect is not None else HostfileForm.SLOTS
     if choices:
         form = HostfileForm.SLOTS
@@ -76,52 +75,6 @@ def _variable(name: str, value: str, reason: str) -> PlannedVariable:
     return PlannedVariable(name=name, value=value, reason=reason)
 
 
-def _added_words(request: LaunchRequest, placement: Placement) -> tuple[Choice, ...]:
-    """Return what a known launcher's command line leaves open, in its own words."""
-    name, given = PurePath(request.program[0]).name, request.program[1:]
-    ssh, here = request.ssh, request.surroundings
-    port = str(ssh.port) if ssh is not None and ssh.port is not None else None
-    rows: tuple[tuple[tuple[str, ...], str | None, str], ...] = ()
-    if name == "horovodrun":
-        rows = (
-            (("-np", "--num-proc", "--min-np"), str(placement.np), "the number of processes"),
-            (
-                ("--hostfile", "-hostfile", "-H", "--hosts", "--host-discovery-script"),
-                request.hostfile_path,
-                "the rendered hostfile",
-            ),
-            (("-p", "--ssh-port"), port, "the port of the hosts' ssh servers"),
-            (
-                ("-i", "--ssh-identity-file"),
-                ssh.key_path if ssh is not None else None,
-                "the job's key",
-            ),
-            (
-                ("--network-interfaces", "--network-interface"),
-                here.launcher_interface,
-                "the interface that has the launcher's address",
-            ),
-        )
-    elif name == "deepspeed":
-        rows = (
-            (
-                ("--hostfile", "-H", "--include", "--num_nodes"),
-                request.hostfile_path,
-                "the rendered hostfile",
-            ),
-            (("--ssh_port",), port, "the port of the hosts' ssh servers"),
-        )
-    return tuple(
-        Choice(words=(options[0], value), reason=reason)
-        for options, value, reason in rows
-        if value is not None and not _is_given(options, given)
-    )
-
-
-def _is_given(options: tuple[str, ...], given: tuple[str, ...]) -> bool:
-    return any(word.partition("=")[0] in options for word in given)
-
-
 def _for_its_ssh(request: LaunchRequest) -> tuple[PlannedVariable, ...]:
     """Return what makes its own ssh, and pdsh's, dial by the job's ssh_config."""
     ssh = request.ssh
@@ -144,6 +97,10 @@ def _for_the_launcher(
         return (), ()
     said = Said(None, request.environ, dialect)
     found: list[PlannedVariable] = []
+    if dialect.name is DialectName.INTEL_MPI and not request.environ.get(_PER_HOST):
+        fewest = min(host.slots for host in hosts.hosts)
+        reason = "Intel MPI reads no counts in a hostfile that a variable names"
+        found.append(_variable(_PER_HOST, str(fewest), reason))
     for name, value, reason in _hostfile_and_binding(request, dialect):
         found.append(_variable(name, value, reason))
     for row in DEFAULTS:
@@ -182,14 +139,12 @@ def _ssh_of_the_launcher(
 ) -> tuple[tuple[tuple[str, str], ...], tuple[PlannedVariable, ...]]:
     if request.ssh is None:
         return (), ()
-    knob = dialect.spellings[Topic.SSH_ARGUMENTS].knob
-    if knob is None:
-        return (), ()
+    knob = dialect.ssh_arguments
     own = users_own(knob, request.environ)
     read = read_ssh_arguments(request.environ[own] if own else "")
     words = " ".join(("-F", request.ssh.config_path, *read.rest))
     found = [_variable(knob.variable, words, "mpirun's ssh dials by the job's ssh_config")]
-    if request.ssh.agent is not None and said.by(Topic.SSH_AGENT) is None:
+    if request.ssh.agent is not None and said.by_agent() is None:
         found.append(
             _variable(dialect.ssh_agent_variable, request.ssh.agent, "the built-in ssh client")
         )

@@ -82,6 +82,7 @@ def placement_request(
     *,
     np: int | None,
     mapping_is_set: bool = False,
+    chooses_cpus: bool = False,
     allows_idle_hosts: bool,
     strict: bool,
 ) -> PlacementRequest:
@@ -89,6 +90,8 @@ def placement_request(
 
     Args:
         mapping_is_set: the user set a mapping by an MCA parameter.
+        chooses_cpus: he chose CPUs in a way that bears no mapping of ours; mpirun's own then fills
+            one host after the other.
 
     Raises:
         SettingsError: they contradict each other, or a number is none.
@@ -102,7 +105,8 @@ def placement_request(
     return PlacementRequest(
         np=line_np if line_np is not None else np,
         per_host=_per_host(line),
-        mapping=_mapping_of(line) or ("other" if mapping_is_set else None),
+        mapping=_mapping_of(line)
+        or ("other" if mapping_is_set else "slot" if chooses_cpus else None),
         oversubscribes=asks_to_oversubscribe(line, environ),
         allows_idle_hosts=allows_idle_hosts,
         strict=strict,

@@ -6,12 +6,15 @@ import shlex
 from collections.abc import Iterable, Mapping
 
 from mpi_agent.command.arguments import MpirunLine
-from mpi_agent.command.dialects import Dialect, Knob
+from mpi_agent.command.dialects import Dialect, DialectName, Knob
 from mpi_agent.command.plan import COMMAND_LINE, Choice
-from mpi_agent.command.topics import Topic
+from mpi_agent.command.topics import Family, Topic
 from mpi_agent.command.variables import users_own
 
 __all__ = ["Said"]
+
+_CHOOSE_CPUS = ("cpu-set", "cpu-list", "slot-list")
+_COUNT_CPUS = ("cpus-per-proc", "cpus-per-rank")
 
 
 class Said:
@@ -36,6 +39,29 @@ class Said:
                 return Choice(words=words, reason=topic.value, said_by=COMMAND_LINE)
         spelling = self.dialect.spelling(topic)
         return self.by_knob(spelling.knob) if spelling and spelling.knob else None
+
+    def by_agent(self) -> Choice | None:
+        """Return by what the user has hosts dialled in place of ssh, be it by a variable."""
+        found = self.by(Topic.SSH_AGENT)
+        own = self.dialect.ssh_agent_variable
+        if found is None and self.environ.get(own):
+            return Choice(
+                words=(f"{own}={self.environ[own]}",), reason=Topic.SSH_AGENT.value, said_by=own
+            )
+        return found
+
+    @property
+    def chooses_cpus(self) -> bool:
+        """Whether the line chooses CPUs with an option beside which no mapping may stand.
+
+        Source: --cpu-set and --cpu-list with --map-by slot: 4.1.4 "conflicting directives", 5.0.11
+        "too many directives"; --cpus-per-proc with it: 4.1.4 binds, 5.0.11 leaves the ranks
+        unbound in silence; measured 2026-11-30.
+        """
+        if self.dialect.family is not Family.OPEN_MPI:
+            return False
+        is_5 = self.dialect.name is DialectName.OPEN_MPI_5
+        return self.on_line(*_CHOOSE_CPUS) or (is_5 and self.on_line(*_COUNT_CPUS))
 
     def by_knob(self, knob: Knob) -> Choice | None:
         """Return how the user turned a knob, None where he did not."""

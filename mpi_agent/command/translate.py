@@ -14,14 +14,18 @@ from dataclasses import dataclass, field
 
 from mpi_agent.command.arguments import MpirunLine, MpirunOption
 from mpi_agent.command.dialects import Dialect
+from mpi_agent.command.equivalents import (
+    equivalent,
+    is_foreign_value,
+    refusal,
+    taken,
+    words_for,
+)
 from mpi_agent.command.ssh_arguments import read_ssh_arguments
 from mpi_agent.command.topics import Family, Topic
 from mpi_agent.environment import is_secret
-from mpi_agent.errors import SettingsError
 
-__all__ = ["Translation", "translate", "words_for"]
-
-_FALSE = frozenset({"", "0", "false", "no", "off"})
+__all__ = ["Translation", "translate"]
 
 
 @dataclass(slots=True, kw_only=True)
@@ -34,6 +38,7 @@ class Translation:
         values: variables whose value moved from the line into the launcher's environment.
         ssh_options: keyword and value for our ssh_config.
         ssh_rest: ssh arguments that no file can say.
+        names_only: nothing but these names may travel, as the line says.
     """
 
     tokens: tuple[str, ...]
@@ -42,6 +47,7 @@ class Translation:
     values: list[tuple[str, str]] = field(default_factory=list)
     ssh_options: list[tuple[str, str]] = field(default_factory=list)
     ssh_rest: list[str] = field(default_factory=list)
+    names_only: bool = False
 
 
 def translate(
@@ -73,6 +79,7 @@ class _Translator:
         """Return what became of the line."""
         for option in self._line.options:
             self._look_at(option)
+        self._pass_names_only()
         tokens = list(self._line.tokens)
         for option, words in sorted(self._edits, key=lambda edit: -edit[0].at):
             tokens[option.at : option.end] = words
@@ -89,15 +96,28 @@ class _Translator:
             self._pass_variables(option, is_foreign=is_foreign)
         elif self._is_ssh_arguments(option):
             self._read_ssh_arguments(option)
-        elif is_foreign:
-            self._say_in_own_words(option)
-        elif option.topic is Topic.PARAMETER and self._renamed(option):
-            self._rename(option)
         elif self._contradicts(option):
             note = f"{self._written(option)} is left out: the line gives the ranks per host too"
             self._replace(option, (), note)
+        elif is_foreign or is_foreign_value(option, self._dialect):
+            self._say_in_own_words(option)
+        elif option.topic is Topic.PARAMETER and self._renamed(option):
+            self._rename(option)
         elif option.family is not None:
             self._correct_spelling(option)
+
+    def _pass_names_only(self) -> None:
+        """Have Hydra's -genvnone said by a list, where names moved out of the line.
+
+        Source: MPICH 4.0.2 ends at -genvnone beside -genvlist, "duplicate environment setting".
+        """
+        nothing = [o for o in self._line.options_of(Topic.NO_VARIABLES) if not o.is_local]
+        if self._dialect.family is not Family.HYDRA or not self._found.names or not nothing:
+            return
+        self._found.names_only = True
+        for option in nothing:
+            note = f"{option.spelling} became a list of {', '.join(self._found.names)}"
+            self._replace(option, (), note)
 
     def _renamed(self, option: MpirunOption) -> tuple[str, ...] | None:
         """Return what says a parameter that this version ignores in silence."""
@@ -113,17 +133,16 @@ class _Translator:
         """Return whether a mapping stands beside a count per host, of which one must go.
 
         Source: `--npernode 2 --map-by slot`: Open MPI 4.1.4 obeys the mapping alone and starts a
-        rank per slot, 5.0.11 ends with 213; measured 2026-11-30.
+        rank per slot, 5.0.11 ends with 213; measured 2026-11-30. For Hydra both become -ppn, of
+        which MPICH 4.0.2 and Intel MPI take one; -map-by core beside it is Hydra's own.
         """
-        if self._dialect.family is not Family.OPEN_MPI:
-            return False
         beside = [o for o in self._line.options if o.application == option.application]
         mappings = [o.values[0].lower() for o in beside if o.topic is Topic.MAP_BY and o.values]
         has_count = any(o.topic is Topic.PER_HOST for o in beside)
         if option.topic is Topic.PER_HOST:
             return any("ppr:" in mapping for mapping in mappings)
-        is_plain = option.topic is Topic.MAP_BY and mappings[:1] in (["slot"], ["node"], ["core"])
-        return is_plain and has_count
+        plain = {"slot", "node"} | ({"core"} if self._dialect.family is Family.OPEN_MPI else set())
+        return option.topic is Topic.MAP_BY and has_count and not plain.isdisjoint(mappings[:1])
 
     def _replace(self, option: MpirunOption, words: tuple[str, ...], note: str | None) -> None:
         self._edits.append((option, words))
@@ -172,7 +191,8 @@ class _Translator:
 
     def _pass_in_own_words(self, option: MpirunOption, name: str, value: str | None) -> None:
         words: tuple[str, ...] = ()
-        if self._dialect.family is Family.OPEN_MPI:
+        counts_for_all = not option.is_local and len(self._line.np_counts) > 1
+        if self._dialect.family is Family.OPEN_MPI and not counts_for_all:
             word = name if value is None else f"{name}={value}"
             words = self._dialect.spellings[Topic.VARIABLE].says(word)
         else:
@@ -195,8 +215,8 @@ class _Translator:
     def _is_ssh_arguments(self, option: MpirunOption) -> bool:
         if option.topic is Topic.SSH_ARGUMENTS:
             return True
-        knob = self._dialect.spellings[Topic.SSH_ARGUMENTS].knob
-        names = {knob.name, *knob.aliases} if knob else set()
+        knob = self._dialect.ssh_arguments
+        names = {knob.name, *knob.aliases}
         return option.topic is Topic.PARAMETER and any(v in names for v in option.values[:1])
 
     def _read_ssh_arguments(self, option: MpirunOption) -> None:
@@ -208,7 +228,7 @@ class _Translator:
     def _say_in_own_words(self, option: MpirunOption) -> None:
         """Replace an option of another family."""
         topic, dialect = option.topic, self._dialect
-        words = self._equivalent(option)
+        words = equivalent(option, dialect)
         if words == ():
             self._replace(option, (), f"{self._written(option)} is left out: it is so anyway")
         elif words is not None:
@@ -218,89 +238,20 @@ class _Translator:
             reason = dialect.needless[topic]
             self._replace(option, (), f"{self._written(option)} is left out: {reason}")
         else:
-            raise self._refusal(option)
-
-    def _equivalent(self, option: MpirunOption) -> tuple[str, ...] | None:
-        """Return this launcher's words for an option of another family, None where it has none."""
-        topic, value = option.topic, option.values[0] if option.values else ""
-        if topic is Topic.MAP_BY:
-            return self._mapping(value)
-        if topic is None:
-            return None
-        spelling = self._dialect.spelling(topic)
-        return (spelling.says(value) or None) if spelling else None
-
-    def _mapping(self, mapping: str) -> tuple[str, ...] | None:
-        """Return the words for another family's mapping; nothing for what happens anyway."""
-        words = mapping.lower().split(":")
-        if words[0] == "ppr" and words[2:3] in (["node"], ["host"]):
-            return self._dialect.spellings[Topic.PER_HOST].says(words[1])
-        return self._dialect.mappings.get(words[0])
-
-    def _refusal(self, option: MpirunOption) -> SettingsError:
-        written = self._written(option)
-        keys = {option.spelling.lstrip("-"), *option.values[:1]}
-        instead = next((v for k, v in self._dialect.equivalents.items() if k in keys), None)
-        family = option.family.value if option.family else "nobody"
-        return SettingsError(
-            f'cannot give "{written}" to {self._title}: it is an option of {family}',
-            hint=f"write {instead} in its place" if instead else "leave it out",
-        )
+            raise refusal(option, self._written(option), dialect)
 
     def _correct_spelling(self, option: MpirunOption) -> None:
         """Replace a spelling of this family that this version refuses."""
         written = self._line.tokens[option.at : option.end]
-        words = self._taken(option, written)
+        words = taken(option, written, self._dialect)
         if words == written:
             return
         said = f"is written {shlex.join(words)}" if words else "is left out"
         self._replace(option, words, f"{self._written(option)} {said}, as {self._title} wants it")
 
-    def _taken(self, option: MpirunOption, written: tuple[str, ...]) -> tuple[str, ...]:
-        """Return an option as this version takes it."""
-        dialect, bare = self._dialect, option.bare
-        value = option.values[0] if option.values else ""
-        if bare in dialect.refuses:
-            return self._instead(option)
-        if (bare, value.lower()) in dialect.needless_values:
-            return ()
-        needs_two = bare in dialect.needs_two_words
-        needs_one = bare in dialect.needs_one_dash
-        spelling, rest = option.spelling, written[1:]
-        if option.is_joined and (not dialect.takes_equals or needs_two or needs_one):
-            rest = option.values
-        elif option.is_joined:
-            return written
-        if needs_one:
-            spelling = f"-{bare}"
-        elif needs_two or (dialect.one_dash is not None and bare not in dialect.one_dash):
-            spelling = f"--{bare}"
-        return (spelling, *rest)
-
-    def _instead(self, option: MpirunOption) -> tuple[str, ...]:
-        """Return what this version takes in place of an option that it refuses."""
-        dialect, bare = self._dialect, option.bare
-        if bare in dialect.instead:
-            words = dialect.instead[bare]
-            return (*words, *option.values) if words and not option.is_implied else words
-        parts = [(bare, word) for value in option.values for word in value.split(",")]
-        if parts and all(part in dialect.instead_of_words for part in parts):
-            return tuple(word for part in parts for word in dialect.instead_of_words[part])
-        raise SettingsError(
-            f'cannot give "{self._written(option)}" to {self._title}: it has no such option',
-            hint="leave it out",
-        )
-
     @property
     def _title(self) -> str:
         return self._dialect.name.value
-
-
-def words_for(words: tuple[str, ...], value: str) -> tuple[str, ...]:
-    """Return words with a value in them; words without a place for it are said when it is true."""
-    if any("{}" in word for word in words):
-        return tuple(word.replace("{}", value) for word in words)
-    return () if value.lower() in _FALSE else words
 
 
 def _name_and_value(option: MpirunOption) -> tuple[str, str | None]:

@@ -84,6 +84,10 @@ def removed_variables(
             found[name] = "would have the daemons started by a resource manager"
         elif dialect is not None and not value and name.startswith("PRTE_MCA_"):
             found[name] = "set to nothing, on which mpirun of Open MPI 5 crashes"
+        elif dialect is not None and name == "SHELL":
+            found[name] = (
+                "ssh would run its LocalCommand in it, whatever it is; without, in /bin/sh"
+            )
         elif name.startswith("MPI_AGENT_") and name != "MPI_AGENT_SHIM":
             found[name] = "a setting of the agent, not of the program"
         elif dialect is not None and name in dialect.renamed_variables:

@@ -52,12 +52,20 @@ class DialledHosts:
     @property
     def missing(self) -> tuple[str, ...]:
         """Hosts that were not dialled yet, in the order of the job; none once enough were."""
-        try:
-            marks = {path.name for path in self._directory.iterdir()}
-        except FileNotFoundError:
-            marks = set()
+        marks = self._marks()
         missing = tuple(name for name in self._expected if name not in marks)
         return missing if len(self._expected) - len(missing) < self._enough else ()
+
+    @property
+    def is_any(self) -> bool:
+        """True once any host was dialled, expected or not."""
+        return bool(self._marks())
+
+    def _marks(self) -> set[str]:
+        try:
+            return {path.name for path in self._directory.iterdir()}
+        except FileNotFoundError:
+            return set()
 
     async def given_up(self) -> str:
         """Return why the program cannot be where it should, once that is so; else never.

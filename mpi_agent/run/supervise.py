@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import signal
-from collections.abc import Coroutine, Mapping
+from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import dataclass
 
 from mpi_agent.children import Child, Children
@@ -44,7 +44,7 @@ async def supervise(
     inbox: SignalInbox,
     emit: EventSink,
     grace_s: float,
-    alarm: Coroutine[None, None, str],
+    alarm: Callable[[], Coroutine[None, None, str]],
 ) -> Supervised:
     """Run the plan until its process has ended and nothing of its session is left.
 
@@ -52,7 +52,8 @@ async def supervise(
     three seconds, the third kills. When the alarm comes back, the program is ended the same way.
 
     Args:
-        alarm: returns why the program must not go on; it is taken back when the program ends.
+        alarm: its work returns why the program must not go on; it is taken back when the program
+            ends.
 
     Raises:
         MpirunNotFoundError, MpirunNotRunnableError: the program cannot be started.
@@ -61,7 +62,7 @@ async def supervise(
     child = _start(plan, environ, children)
     emit(ProgramStarted(argv=plan.shown_argv, pid=child.pid, np=plan.np, host_count=host_count))
     children.adopt_orphans()
-    watch = _Watch(child, inbox, emit, grace_s, asyncio.create_task(alarm))
+    watch = _Watch(child, inbox, emit, grace_s, asyncio.create_task(alarm()))
     try:
         await watch.until_ended()
         return Supervised(
@@ -112,7 +113,7 @@ class _Watch:
                     self._take(received.result())
                     continue
                 received.cancel()
-                if self._alarm.done() and self.alarmed is None:
+                if self._alarm.done() and self.alarmed is None and not ended.done():
                     self._take_alarm(self._alarm.result())
                 elif not ended.done() and self._is_late:
                     self._kill()

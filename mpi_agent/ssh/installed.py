@@ -10,7 +10,7 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
-from mpi_agent.container import Account
+from mpi_agent.container import Account, real_program
 from mpi_agent.errors import SettingsError
 from mpi_agent.settings import Backend
 from mpi_agent.state import StateDirectory
@@ -20,6 +20,7 @@ __all__ = [
     "builtin_client_command",
     "choose_client",
     "image_configuration",
+    "put_mpirun_in_front",
     "put_ssh_in_front",
 ]
 
@@ -129,6 +130,22 @@ def put_ssh_in_front(
         call = f"{_BUILTIN} -F {config}"
     StateDirectory(directory).write("ssh", f'#!/bin/sh\nexec {call} "$@"\n', mode=0o700)
     return str(directory)
+
+
+def put_mpirun_in_front(directory: str, mpirun: str) -> None:
+    """Let scripts that find `mpirun` in PATH find the one that was chosen, in a directory of ours.
+
+    Nothing is put there where PATH leads to it anyway: Open MPI 4 behaves otherwise when it is
+    called by its path.
+    """
+    for name in ("mpirun", "mpiexec"):
+        others = os.pathsep.join(p for p in os.get_exec_path() if p != directory)
+        found = shutil.which(name, path=others)
+        if found is not None and real_program(Path(found)).resolve() == Path(mpirun).resolve():
+            Path(directory, name).unlink(missing_ok=True)
+            continue
+        call = f'#!/bin/sh\nexec {shlex.quote(mpirun)} "$@"\n'
+        StateDirectory(Path(directory)).write(name, call, mode=0o700)
 
 
 def _can_execute_in(directory: Path) -> bool:

@@ -68,9 +68,10 @@ class SshTerms:
     Attributes:
         checks_host_keys: False only when the user gave up on it.
         key_exchanges: put in front of the client's own; empty to leave those alone.
+        own_config_path: the account's own configuration, None where there is none.
         own_options: keywords and values of the user's, which win over all of ours.
-        marks_directory: where a file with the name of each host is made once the login succeeded;
-            None to leave no marks.
+        marks_directory: where, if it is there, a file with the name of each host is made once the
+            login succeeded; None to leave no marks.
         port: of every host that is no target of its own; None to leave it to the client.
     """
 
@@ -81,6 +82,7 @@ class SshTerms:
     connect_timeout_s: int = 10
     key_exchanges: tuple[str, ...] = ()
     port: int | None = None
+    own_config_path: str | None = None
     own_options: tuple[tuple[str, str], ...] = ()
     marks_directory: str | None = None
 
@@ -164,8 +166,8 @@ def render_known_hosts(job_public_key: str) -> str:
 def render_ssh_config(terms: SshTerms, targets: tuple[SshTarget, ...]) -> str:
     """Return an ssh_config in which every host of the job has its port and its alias.
 
-    The image's own configuration is included last, where it can add but not override: ssh takes
-    the first value it meets, and -F alone would switch the image's files off.
+    The account's and the image's own configurations are included last, where they can add but not
+    override: ssh takes the first value it meets, and -F alone would switch these files off.
     """
     lines = ["# Written by mpi-agent for this job; made anew at every launch."]
     lines += [f"{keyword} {value}" for keyword, value in terms.own_options]
@@ -199,6 +201,7 @@ def render_ssh_config(terms: SshTerms, targets: tuple[SshTarget, ...]) -> str:
         *_mark_lines(terms),
         *_key_exchange_lines(terms),
         *_host_key_lines(terms),
+        *([f"  Include {_quoted(terms.own_config_path)}"] if terms.own_config_path else []),
         "  Include /etc/ssh/ssh_config",
         "",
     ]
@@ -212,8 +215,9 @@ def _mark_lines(terms: SshTerms) -> tuple[str, ...]:
     """
     if terms.marks_directory is None:
         return ()
-    mark = f"{terms.marks_directory.replace('%', '%%')}/%n"
-    return ("  PermitLocalCommand yes", f"  LocalCommand : >'{mark}'")
+    directory = terms.marks_directory.replace("%", "%%")
+    command = f"test -d '{directory}' && : >'{directory}/%n'"
+    return ("  PermitLocalCommand yes", f"  LocalCommand {command}")
 
 
 def _key_exchange_lines(terms: SshTerms) -> tuple[str, ...]:

@@ -49,11 +49,12 @@ def test_the_program_may_carry_the_name_of_an_alternative(tmp_path: Path) -> Non
     assert not speaks_ipv6(a_stack(tmp_path))
 
 
-def test_without_the_program_and_for_another_mpi_it_is_assumed(tmp_path: Path) -> None:
-    """MPICH's has no such switch."""
+def test_without_the_program_it_is_assumed_and_hydras_are_known(tmp_path: Path) -> None:
+    """Intel MPI is told; MPICH's launcher knows IPv4 alone."""
     assert speaks_ipv6(a_stack(tmp_path))
     write_info(tmp_path, 'echo " IPv6 support: no"')
-    assert speaks_ipv6(a_stack(tmp_path, Implementation.MPICH))
+    assert speaks_ipv6(a_stack(tmp_path, Implementation.INTEL_MPI))
+    assert not speaks_ipv6(a_stack(tmp_path, Implementation.MPICH))
 
 
 @pytest.mark.parametrize("find_mpi", [open_mpi_4, open_mpi_5])

@@ -135,6 +135,13 @@ class Dialect:
     passes_everything: bool = False
     renamed_variables: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
+    @property
+    def ssh_arguments(self) -> Knob:
+        """The knob by which ssh is given arguments; no launcher has an option for it."""
+        knob = self.spellings[Topic.SSH_ARGUMENTS].knob
+        assert knob is not None, self.name
+        return knob
+
     def spelling(self, topic: Topic) -> Spelling | None:
         """Return how it says a topic, None where it cannot."""
         return self.spellings.get(topic)

@@ -42,7 +42,11 @@ _RENAMED_VARIABLES = {
 """What Open MPI 4 reads from these, said in words that Open MPI 5 obeys."""
 
 _ORDERS_OF_OPEN_MPI_4 = ("core", "hwthread", "socket", "numa", "board", "l3cache", "l2cache")
-"""Source: PRRTE 3.0.14 ends with 213 and names slot, node, fill and span; measured 2026-11-30."""
+"""With each of them Open MPI 4 gives a host's ranks successive numbers, as `slot` does in 5.
+
+Source: PRRTE 3.0.14 ends with 213 and names slot, node, fill and span; without an order it numbers
+host by host where --map-by node stands, which 4.1.4 did not; measured 2026-11-30.
+"""
 
 OPEN_MPI_5 = Dialect(
     name=DialectName.OPEN_MPI_5,
@@ -73,7 +77,11 @@ OPEN_MPI_5 = Dialect(
     takes_ipv6_addresses=True,
     refuses=OPEN_MPI_5_REFUSES,
     instead=OPEN_MPI_5_INSTEAD,
-    needless_values=frozenset(("rank-by", unit) for unit in _ORDERS_OF_OPEN_MPI_4),
+    instead_of_words={
+        (option, unit): ("--rank-by", "slot")
+        for option in ("rank-by", "rankby")
+        for unit in _ORDERS_OF_OPEN_MPI_4
+    },
     needs_two_words=OPEN_MPI_5_NEEDS_TWO_DASHES_AND_A_SPACE,
     needs_one_dash=OPEN_MPI_5_NEEDS_ONE_DASH,
     one_dash=OPEN_MPI_5_TAKES_ONE_DASH,

@@ -127,3 +127,44 @@ def test_two_different_numbers_contradict_each_other() -> None:
     """Both were written by the user."""
     with pytest.raises(SettingsError, match="differ"):
         placed("mpirun -np 3 ./pi", np=4)
+
+
+def test_np_is_the_count_per_host_times_the_hosts() -> None:
+    """Not the sum of slots, where fewer a host are asked for."""
+    placement = placed("mpirun --pernode ./pi", hosts=3, slots=4)
+
+    assert placement.np == 3
+    assert placement.map_by is None
+    assert placement.notes == ("3 processes on 12 slots: 9 stay idle",)
+
+
+def test_a_mapping_of_ours_is_not_added_to_one_set_by_a_parameter() -> None:
+    """And nobody can tell which hosts it uses, so none is said to stay idle."""
+    request = placement_request(
+        None, {}, np=2, mapping_is_set=True, allows_idle_hosts=False, strict=False
+    )
+
+    assert place(request, a_host_list(2, slots=2)).map_by is None
+
+
+def test_a_choice_of_cpus_fills_one_host_after_the_other() -> None:
+    """Mpirun's own mapping does, and no other may stand beside it: P1 holds all the same."""
+    request = placement_request(
+        None, {}, np=2, chooses_cpus=True, allows_idle_hosts=False, strict=False
+    )
+
+    with pytest.raises(HostsUnusedError, match="only 1 of them would get one"):
+        place(request, a_host_list(2, slots=2))
+    assert place(request, a_host_list(1, slots=2)).map_by is None
+
+
+def test_processes_that_do_not_spread_evenly_are_said() -> None:
+    """Some hosts work more than others."""
+    assert "3 processes do not spread evenly over 2 hosts" in placed("mpirun -np 3 ./pi").notes
+
+
+def test_each_application_counts() -> None:
+    """And each must say its count where one does."""
+    with pytest.raises(SettingsError, match="none of them says how many"):
+        placed("mpirun ./a : ./b")
+    assert placed("mpirun -N 1 ./a : ./b").np == 2

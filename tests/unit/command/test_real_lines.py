@@ -8,11 +8,14 @@ from __future__ import annotations
 
 import re
 import shlex
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from mpi_agent.command.arguments import read_mpirun_line
 from mpi_agent.command.build import build_plan
+from mpi_agent.command.topics import Topic
 from mpi_agent.errors import MpiAgentError
 from mpi_agent.job.stacks import MpiStack
 from tests.builders import OPEN_MPI_4_STACK, OPEN_MPI_5_STACK, a_host_list, a_launch_request
@@ -41,7 +44,10 @@ def outcome(path: Path, stack: MpiStack) -> list[str]:
     words = shlex.split(line[1])
     names: set[str] = set(re.findall(r"\b[A-Z][A-Z0-9_]{2,}\b", line[1]))
     environ = {**dict.fromkeys(names, "set"), **ENVIRON}
-    request = a_launch_request(*words, environ=environ, runs_as_root=True)
+    request = replace(
+        a_launch_request(*words, environ=environ, runs_as_root=True),
+        keeps_host_option=read_mpirun_line(tuple(words)).has(Topic.HOSTS),
+    )
     try:
         plan = build_plan(request, a_host_list(int(hosts[1]), slots=int(hosts[2])), stack)
     except MpiAgentError as error:

@@ -6,7 +6,7 @@ import signal
 
 import pytest
 
-from mpi_agent.explain.ending import blame_hosts, conclude
+from mpi_agent.explain.ending import blame_hosts, conclude, on_fewer_hosts
 from mpi_agent.explain.exit_status import describe_exit, describe_seconds
 from mpi_agent.job.endings import Ending, ProcessExit, Verdict
 from mpi_agent.job.readiness import HostReadiness, Obstacle, ReadinessReport
@@ -93,3 +93,37 @@ def test_an_exit_has_a_code_or_a_signal() -> None:
     """Never both, never neither."""
     with pytest.raises(ValueError, match="by a code or by a signal"):
         ProcessExit(pid=1, code=0, signal=9, started_at_s=0, ended_at_s=1)
+
+
+WHY = "mpirun dialled 0 of 2 hosts and never w-[0-1]"
+
+
+def test_a_success_on_fewer_hosts_is_none() -> None:
+    """The work of one host is not the work of the job (promise P1)."""
+    ending = on_fewer_hosts(ended(0), WHY, ended_for_it=False)
+
+    assert (ending.verdict, ending.exit_code) == (Verdict.LAUNCH_FAILED, 78)
+    assert ending.summary == f"the program ran on fewer hosts than the job has: {WHY}"
+
+
+def test_a_program_that_was_ended_for_it_has_failed_to_launch() -> None:
+    """Mpirun's code is then only that of our TERM."""
+    ending = on_fewer_hosts(ended(1), WHY, ended_for_it=True)
+
+    assert (ending.verdict, ending.exit_code) == (Verdict.LAUNCH_FAILED, 78)
+
+
+def test_another_failure_keeps_its_code_and_names_the_hosts() -> None:
+    """It came first."""
+    ending = on_fewer_hosts(ended(7), WHY, ended_for_it=False)
+
+    assert (ending.verdict, ending.exit_code) == (Verdict.PROGRAM_FAILED, 7)
+    assert ending.summary == f"{ended(7).summary}; {WHY}"
+
+
+@pytest.mark.parametrize("ended_for_it", [True, False])
+def test_a_program_that_was_stopped_stays_stopped(*, ended_for_it: bool) -> None:
+    """Whoever stops a start leaves hosts out."""
+    stopped = ended(1, stop=signal.SIGTERM)
+
+    assert on_fewer_hosts(stopped, WHY, ended_for_it=ended_for_it) == stopped

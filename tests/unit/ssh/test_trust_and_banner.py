@@ -154,3 +154,23 @@ def test_what_is_not_ssh_is_told_at_once(received: bytes) -> None:
     """A web server or a megabyte of something is no ssh server that is still starting."""
     with pytest.raises(NotSshError):
         find_banner(received)
+
+
+def test_every_login_leaves_a_mark_named_after_its_host() -> None:
+    """Nothing else tells whom mpirun dialled; %n is the host as mpirun called it."""
+    text = render_ssh_config(replace(TERMS, marks_directory="/run/mpi-agent/100%/marks"), ())
+
+    assert "  PermitLocalCommand yes\n" in text
+    command = next(line for line in text.splitlines() if line.startswith("  LocalCommand "))
+    assert command.endswith(">'/run/mpi-agent/100%%/marks/%n'")
+    assert "LocalCommand" not in render_ssh_config(TERMS, ())
+
+
+def test_the_users_own_options_stand_in_front_of_all_of_ours() -> None:
+    """Ssh takes the first value that it meets, so the user's -p and -i win."""
+    own = (("Port", "222"), ("IdentityFile", "/k"), ("LogLevel", "DEBUG1"))
+    text = render_ssh_config(replace(TERMS, own_options=own), (SshTarget(name="a", port=22),))
+
+    lines = text.splitlines()
+    assert lines[1:5] == ["Port 222", "IdentityFile /k", "LogLevel DEBUG1", "Host a"]
+    assert text.index("LogLevel DEBUG1") < text.index("LogLevel ERROR")

@@ -1,0 +1,71 @@
+"""Says how hosts are dialled: by our ssh_config, and who calls whom back."""
+
+from __future__ import annotations
+
+from mpi_agent.command.choices import Choices
+from mpi_agent.command.plan import LaunchRequest, SshAccess
+from mpi_agent.command.ssh_arguments import read_ssh_arguments
+from mpi_agent.command.topics import Family, Topic
+from mpi_agent.command.variables import users_own
+from mpi_agent.job.hosts import HostList
+
+__all__ = ["choose_ssh", "dials_by_own_ssh"]
+
+_KEYWORDS_OF_MARKS = frozenset({"localcommand", "permitlocalcommand"})
+
+
+def choose_ssh(choices: Choices, request: LaunchRequest, ssh: SshAccess, hosts: HostList) -> None:
+    """Have ssh dial by our configuration; what the user gave it moves there too."""
+    _choose_arguments(choices, ssh)
+    dialect = choices.dialect
+    if dialect.passes_everything:
+        reason = "no resource manager's variable may choose another way"
+        choices.say(Topic.LAUNCHER, "ssh", reason)
+    own_agent = choices.said.by_agent()
+    if ssh.agent is not None and own_agent is not None:
+        choices.kept.append(own_agent)
+    elif ssh.agent is not None:
+        choices.say(Topic.SSH_AGENT, ssh.agent, "the built-in ssh client dials")
+    if dialect.passes_everything and not request.loopback_only:
+        _choose_way_back(choices, request, ssh, hosts)
+
+
+def _choose_arguments(choices: Choices, ssh: SshAccess) -> None:
+    knob = choices.dialect.ssh_arguments
+    found, own = choices.translation, users_own(knob, choices.said.environ)
+    if own is not None:
+        read = read_ssh_arguments(choices.said.environ[own])
+        found.ssh_options += read.options
+        found.ssh_rest += read.rest
+        choices.notes.append(f"{own} was read into the job's ssh_config")
+    words = " ".join(("-F", ssh.config_path, *found.ssh_rest))
+    choices.set(knob, words, "key, port, user and host keys of this job")
+
+
+def _choose_way_back(
+    choices: Choices, request: LaunchRequest, ssh: SshAccess, hosts: HostList
+) -> None:
+    """Have Hydra's daemons call an address: workers may not resolve the launcher's name."""
+    here, said, dialect = request.surroundings, choices.said, choices.dialect
+    reason = "workers may not be able to resolve the launcher's name"
+    if said.by(Topic.INTERFACE) or said.by(Topic.LAUNCHER_ADDRESS):
+        pass
+    elif here.launcher_address and dialect.spelling(Topic.LAUNCHER_ADDRESS):
+        choices.say(Topic.LAUNCHER_ADDRESS, here.launcher_address, reason)
+    elif here.launcher_interface:
+        choices.say(Topic.INTERFACE, here.launcher_interface, reason)
+    if here.launcher_address and ":" in here.launcher_address:
+        choices.say(Topic.IPV6, "", "the hosts' addresses are of IPv6")
+    count = len(hosts.remote)
+    if count > 1 and not ssh.hosts_can_dial:
+        choices.say(Topic.TREE_WIDTH, str(count), "the launcher dials every host itself")
+
+
+def dials_by_own_ssh(choices: Choices) -> bool:
+    """Return whether every login leaves our mark: by ssh, ours, and with our LocalCommand."""
+    said = choices.said_in_the_end
+    launcher, own_agent = said.by(Topic.LAUNCHER), said.by_agent()
+    name = launcher.words[-1].rpartition("=")[2] if launcher is not None else "ssh"
+    keywords = {keyword.lower() for keyword, _ in choices.translation.ssh_options}
+    is_ssh = name == "ssh" or (name == "rsh" and choices.dialect.family is Family.OPEN_MPI)
+    return is_ssh and own_agent is None and not keywords & _KEYWORDS_OF_MARKS

@@ -1,0 +1,121 @@
+"""What horovodrun and deepspeed leave open on their command lines, said in their own words.
+
+Source: horovod 0.28, runner/launch.py (-p, -i, --network-interfaces, --hostfile, -np; its ssh is
+found in PATH and given `-o StrictHostKeyChecking=no`); deepspeed 0.15, launcher/runner.py
+(--hostfile, --ssh_port; pdsh, whose ssh is found in PATH).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import PurePath
+
+from mpi_agent.command.plan import Choice, LaunchRequest
+
+__all__ = ["words_left_open"]
+
+_LETTER_OPTION = len("-p")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Word:
+    """One thing that such a launcher can be told.
+
+    Attributes:
+        options: by which it is told, the one that we write first.
+        value: None where there is nothing to tell.
+    """
+
+    options: tuple[str, ...]
+    value: Callable[[LaunchRequest, int], str | None]
+    reason: str
+
+
+def _port(request: LaunchRequest, _np: int) -> str | None:
+    port = request.ssh.port if request.ssh is not None else None
+    return str(port) if port is not None else None
+
+
+def _key(request: LaunchRequest, _np: int) -> str | None:
+    return request.ssh.key_path if request.ssh is not None else None
+
+
+def _interface(request: LaunchRequest, _np: int) -> str | None:
+    return request.surroundings.launcher_interface
+
+
+def _hostfile(request: LaunchRequest, _np: int) -> str | None:
+    return request.hostfile_path
+
+
+def _np(_request: LaunchRequest, np: int) -> str | None:
+    return str(np)
+
+
+_WORDS: Mapping[str, tuple[_Word, ...]] = {
+    "horovodrun": (
+        _Word(
+            options=("-np", "--num-proc", "--min-np"), value=_np, reason="the number of processes"
+        ),
+        _Word(
+            options=("--hostfile", "-hostfile", "-H", "--hosts", "--host-discovery-script"),
+            value=_hostfile,
+            reason="the rendered hostfile",
+        ),
+        _Word(
+            options=("-p", "--ssh-port"), value=_port, reason="the port of the hosts' ssh servers"
+        ),
+        _Word(options=("-i", "--ssh-identity-file"), value=_key, reason="the job's key"),
+        _Word(
+            options=("--network-interfaces", "--network-interface"),
+            value=_interface,
+            reason="the interface that has the launcher's address",
+        ),
+    ),
+    "deepspeed": (
+        _Word(
+            options=("--hostfile", "-H", "--include", "--num_nodes"),
+            value=_hostfile,
+            reason="the rendered hostfile",
+        ),
+        _Word(options=("--ssh_port",), value=_port, reason="the port of the hosts' ssh servers"),
+    ),
+}
+
+
+def words_left_open(request: LaunchRequest, np: int) -> tuple[Choice, ...]:
+    """Return what to add to the line of a launcher that is known here; nothing for another."""
+    given = _own_words(request.program[1:])
+    values = (
+        (word, word.value(request, np))
+        for word in _WORDS.get(PurePath(request.program[0]).name, ())
+    )
+    return tuple(
+        Choice(words=(word.options[0], value), reason=word.reason)
+        for word, value in values
+        if value is not None and not _is_given(word.options, given)
+    )
+
+
+def _own_words(words: tuple[str, ...]) -> tuple[str, ...]:
+    """Return the words of a launcher, up to its program: the first that can be no value of its own.
+
+    What stands behind an option may be its value, so one word of the program may be among them.
+    """
+    previous = ""
+    for at, word in enumerate(words):
+        may_be_value = previous.startswith("-") and "=" not in previous
+        if not word.startswith("-") and not may_be_value:
+            return words[:at]
+        previous = word
+    return words
+
+
+def _is_given(options: tuple[str, ...], given: tuple[str, ...]) -> bool:
+    """Return whether one of the options is among the words, also as `--port=22` or `-p22`."""
+    letters = tuple(option for option in options if len(option) == _LETTER_OPTION)
+    return any(
+        word.partition("=")[0] in options or (word[2:].isdigit() and word.startswith(letters))
+        for word in given
+    )
