@@ -11,7 +11,7 @@ from pathlib import Path
 from mpi_agent.command.arguments import read_mpirun_line
 from mpi_agent.command.program_kind import ProgramKind, kind_of_program
 from mpi_agent.command.stack import detect_stack
-from mpi_agent.command.topics import Topic
+from mpi_agent.command.topics import Family, Topic
 from mpi_agent.command_settings import JobSettings
 from mpi_agent.container import own_addresses, own_names, pod_namespace
 from mpi_agent.discover.follow import Follower
@@ -21,7 +21,7 @@ from mpi_agent.discover.sources import SourceRequest, discover_hosts
 from mpi_agent.errors import DiscoveryError, MpirunNotFoundError, SettingsError
 from mpi_agent.job.events import EventSink, HostsDiscovered, Noted
 from mpi_agent.job.hosts import DiscoveredHosts, HostList, SlotsOrigin
-from mpi_agent.job.stacks import MpiStack
+from mpi_agent.job.stacks import Implementation, MpiStack
 from mpi_agent.ssh.trust import host_key_alias, is_address
 
 __all__ = ["Job", "JobFinder"]
@@ -109,7 +109,7 @@ class JobFinder:
         return Job(
             hosts=hosts,
             stack=stack,
-            keeps_host_option=bool(self._hosts_on_line()),
+            keeps_host_option=self._keeps_host_option(stack),
             left_out=await self._left_out_by_the_line(hosts, identity),
         )
 
@@ -142,10 +142,21 @@ class JobFinder:
         return convert
 
     def _slots_of_hosts_without(self) -> DefaultSlots:
-        """Return the count for hosts without one; mpirun's own `-H a` means one slot."""
-        if self._hosts_on_line():
-            return default_slots(None, {})
+        """Return the count for hosts without one.
+
+        Open MPI's own `-H a` means one slot; Hydra's `-hosts a` as many as -ppn says.
+        """
+        if self._line is not None and self._hosts_on_line():
+            counts = self._line.values_of(Topic.PER_HOST)
+            per_host = int(counts[0]) if counts and counts[0].isdigit() else None
+            return default_slots(per_host or None, {})
         return default_slots(self._settings.slots, self._environ)
+
+    def _keeps_host_option(self, stack: MpiStack | None) -> bool:
+        """Return whether hosts of the line stay there: Open MPI's own, for Open MPI."""
+        options = self._line.options_of(Topic.HOSTS) if self._line else ()
+        is_open_mpi = stack is not None and stack.implementation is Implementation.OPEN_MPI
+        return is_open_mpi and any(option.family is Family.OPEN_MPI for option in options)
 
     def _hosts_on_line(self) -> tuple[str, ...]:
         return self._line.values_of(Topic.HOSTS) if self._line else ()

@@ -8,7 +8,12 @@ from pathlib import Path
 
 from mpi_agent.children import Children
 from mpi_agent.command.plan import LaunchPlan
-from mpi_agent.command.program_kind import moves_before_it_runs, program_word
+from mpi_agent.command.program_kind import (
+    ProgramKind,
+    kind_of_program,
+    moves_before_it_runs,
+    program_word,
+)
 from mpi_agent.command_settings import LaunchSettings
 from mpi_agent.errors import SettingsError
 from mpi_agent.explain.ending import blame_hosts, conclude, on_fewer_hosts
@@ -95,7 +100,7 @@ class Launcher:
         )
         if ending.verdict is Verdict.LAUNCH_FAILED and ready.remote:
             ending = blame_hosts(ending, await self._waiter.look_again(ready.job))
-        if ready.remote and not plan.dials_by_own_ssh and not dialled.is_any:
+        if self._calls_its_launcher_itself and ready.remote and not dialled.is_any:
             self._emit(Noted(text=_NOBODY_DIALLED))
         if missing := dialled.missing:
             why = supervised.alarm or dialled.describe(missing)
@@ -104,6 +109,10 @@ class Launcher:
         self._emit(ProgramEnded(ending=ending))
         write_termination_message(f"mpi-agent: {ending.summary}")
         return ending.exit_code
+
+    @property
+    def _calls_its_launcher_itself(self) -> bool:
+        return kind_of_program(self._program) is ProgramKind.OTHER_LAUNCHER
 
     def _dialled(self, ready: ReadyJob, plan: LaunchPlan) -> DialledHosts:
         """Return who tells which hosts mpirun dials; none where it dials in a way of its own."""

@@ -90,7 +90,7 @@ class _Translator:
         is_foreign = option.family is not None and option.family is not self._dialect.family
         if option.topic is Topic.HOSTFILE:
             self._point_to_our_hostfile(option)
-        elif option.topic is Topic.HOSTS and self._dialect.family is Family.HYDRA:
+        elif option.topic is Topic.HOSTS and (is_foreign or self._is_for_hydra):
             self._replace_hosts(option)
         elif option.topic in {Topic.VARIABLE, Topic.VARIABLES}:
             self._pass_variables(option, is_foreign=is_foreign)
@@ -165,6 +165,10 @@ class _Translator:
         note = f"hostfile {option.values[0]} was read and rendered anew"
         self._replace(option, words, note)
 
+    @property
+    def _is_for_hydra(self) -> bool:
+        return self._dialect.family is Family.HYDRA
+
     def _replace_hosts(self, option: MpirunOption) -> None:
         if len(self._line.np_counts) > 1:
             return
@@ -191,8 +195,10 @@ class _Translator:
 
     def _pass_in_own_words(self, option: MpirunOption, name: str, value: str | None) -> None:
         words: tuple[str, ...] = ()
-        counts_for_all = not option.is_local and len(self._line.np_counts) > 1
-        if self._dialect.family is Family.OPEN_MPI and not counts_for_all:
+        has_several = len(self._line.np_counts) > 1
+        if self._is_for_hydra and value is not None:
+            words = ("-env" if option.is_local and has_several else "-genv", name, value)
+        elif not self._is_for_hydra and (option.is_local or not has_several):
             word = name if value is None else f"{name}={value}"
             words = self._dialect.spellings[Topic.VARIABLE].says(word)
         else:

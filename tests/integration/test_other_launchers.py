@@ -118,9 +118,9 @@ def test_an_mpirun_in_a_script_spreads_over_the_hosts(farm: Farm, name: str) -> 
     mpi = require_stack(name)
     directory = Path(tempfile.mkdtemp(prefix="ranks-", dir=farm.root))
     program = rank_program(mpi, directory, "--meet")
-    script = 'echo "$MPI_AGENT_SLOTS slots"; exec "$0" -n "$MPI_AGENT_NP" "$@"'
+    script = f'echo "$MPI_AGENT_SLOTS slots"; exec {mpi.mpirun} -n "$MPI_AGENT_NP" "$@"'
 
-    ended = run_launcher(farm, mpi.mpirun, "bash", "-c", script, str(mpi.mpirun), *program)
+    ended = run_launcher(farm, mpi.mpirun, "bash", "-c", script, "script", *program)
 
     assert ended.returncode == 0, ended.stderr
     ranks = ranks_in(directory)

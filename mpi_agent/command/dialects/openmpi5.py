@@ -1,7 +1,7 @@
 """Open MPI 5 (PRRTE 3).
 
 Source: Open MPI 5.0.7 and 5.0.11, measured 2026-11: every OMPI_MCA_orte_* and OMPI_MCA_plm_*
-variable is ignored in silence; single-dash `-bind-to` ends mpirun with code 213.
+variable is ignored in silence, and so is --launch-agent; single-dash `-bind-to` ends mpirun.
 """
 
 from __future__ import annotations
@@ -75,8 +75,8 @@ OPEN_MPI_5 = Dialect(
     daemon="prted",
     finds_its_daemon=True,
     takes_ipv6_addresses=True,
-    refuses=OPEN_MPI_5_REFUSES,
-    instead=OPEN_MPI_5_INSTEAD,
+    refuses=OPEN_MPI_5_REFUSES | {"launch-agent"},
+    instead={**OPEN_MPI_5_INSTEAD, "launch-agent": ("--prtemca", "prte_launch_agent")},
     instead_of_words={
         (option, unit): ("--rank-by", "slot")
         for option in ("rank-by", "rankby")

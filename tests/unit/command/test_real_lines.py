@@ -15,7 +15,7 @@ import pytest
 
 from mpi_agent.command.arguments import read_mpirun_line
 from mpi_agent.command.build import build_plan
-from mpi_agent.command.topics import Topic
+from mpi_agent.command.topics import Family, Topic
 from mpi_agent.errors import MpiAgentError
 from mpi_agent.job.stacks import MpiStack
 from tests.builders import OPEN_MPI_4_STACK, OPEN_MPI_5_STACK, a_host_list, a_launch_request
@@ -46,7 +46,10 @@ def outcome(path: Path, stack: MpiStack) -> list[str]:
     environ = {**dict.fromkeys(names, "set"), **ENVIRON}
     request = replace(
         a_launch_request(*words, environ=environ, runs_as_root=True),
-        keeps_host_option=read_mpirun_line(tuple(words)).has(Topic.HOSTS),
+        keeps_host_option=any(
+            option.family is Family.OPEN_MPI
+            for option in read_mpirun_line(tuple(words)).options_of(Topic.HOSTS)
+        ),
     )
     try:
         plan = build_plan(request, a_host_list(int(hosts[1]), slots=int(hosts[2])), stack)

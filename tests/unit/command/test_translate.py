@@ -67,7 +67,6 @@ def argv_of(
         ("-print-rank-map", "--display-map"),
         ("-iface eth0", "--mca btl_tcp_if_include eth0"),
         ("-binding core", "--bind-to core"),
-        ("-hosts a,b", "--host a,b"),
         ("-gwdir /work", "--wdir /work"),
         ("-gpath /bin", "--path /bin"),
         ("-genv A=1", "-x A=1"),
@@ -310,6 +309,15 @@ def test_the_users_hostfile_becomes_ours(options: str, dialect: Dialect, taken: 
     assert found.notes == ["hostfile a was read and rendered anew"]
 
 
+@every_open_mpi
+def test_hydras_list_of_hosts_becomes_open_mpis_hostfile(dialect: Dialect) -> None:
+    """There a name without a count would be one slot, whatever -ppn says."""
+    found = translated("-hosts a,b", dialect)
+
+    assert found.tokens == ("./pi",)
+    assert found.notes == ["-hosts a,b became the hostfile"]
+
+
 @every_hydra
 @pytest.mark.parametrize("options", ["-hosts a,b", "-host a,b", "-H a,b", "--host a,b"])
 def test_a_list_of_hosts_becomes_hydras_hostfile(options: str, dialect: Dialect) -> None:
@@ -361,11 +369,11 @@ def test_a_secret_moves_out_of_the_line(option: str, dialect: Dialect) -> None:
 
 @every_hydra
 def test_open_mpis_variables_are_passed_by_hydras_list(dialect: Dialect) -> None:
-    """Values travel by the launcher's environment."""
+    """A value that the user wrote stays on his line."""
     found = translated("-x A=1 -x B", dialect, {"B": "2"})
 
-    assert found.tokens == ("./pi",)
-    assert (found.names, found.values) == (["A", "B"], [("A", "1")])
+    assert found.tokens == ("-genv", "A", "1", "./pi")
+    assert found.names == ["B"]
 
 
 @every_hydra
