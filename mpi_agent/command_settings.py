@@ -56,7 +56,7 @@ class JobSettings:
                 hint="give --hosts or --hostfile, not both",
             )
         job = cls(
-            mpi=given.text("mpi") or "auto",
+            mpi=(given.text("mpi") or "auto").strip(),
             timeout_s=given.duration_s("timeout") or None,
             hosts=given.text("hosts"),
             hostfile=given.text("hostfile"),
@@ -105,7 +105,7 @@ class RunSettings:
             no_env=given.names("no-env"),
             allow_idle_hosts=given.switch("allow-idle-hosts"),
             strict=given.switch("strict"),
-            port_range=given.port_range("port-range"),
+            port_range=given.port_range("port-range") if given.knows("port-range") else None,
             no_defaults=given.switch("no-defaults"),
             ssh=given.choice("ssh", Backend),
             ssh_kex=given.choice("ssh-kex", KeyExchange),

@@ -26,7 +26,7 @@ __all__ = [
     "own_addresses",
     "own_names",
     "pod_namespace",
-    "reads_other_processes",
+    "process_vm_readv_works",
     "real_program",
 ]
 
@@ -177,8 +177,8 @@ def has_rdma() -> bool:
         return False
 
 
-def reads_other_processes() -> bool:
-    """Return whether process_vm_readv works here, with which ranks copy from each other.
+def process_vm_readv_works() -> bool:
+    """Return whether the system call works here with which ranks copy from each other.
 
     True also where it cannot be found out. A container's seccomp profile may forbid it even for
     one's own memory, which is what is tried.

@@ -19,6 +19,7 @@ from mpi_agent.variable_names import (
     PASSED_NAMES,
     PASSED_PREFIXES,
     PATH_NAMES,
+    RESOURCE_MANAGER_PATTERNS,
     is_never_passed,
     is_secret,
     is_variable_name,
@@ -39,9 +40,9 @@ __all__ = [
     "session_variables",
 ]
 
-_FROM_THE_POD = tuple(
-    "OMPI_COMM_WORLD_* PMIX_* PMI_* PRTE_* HYDRA_* SLURM_* PBS_* LSB_* MPI_AGENT_* SSH_*"
-    " BASH_FUNC_*".split()
+_FROM_THE_POD = (
+    *"OMPI_COMM_WORLD_* PMIX_* PMI_* PRTE_* HYDRA_* MPI_AGENT_* SSH_* BASH_FUNC_*".split(),
+    *RESOURCE_MANAGER_PATTERNS,
 )
 _SESSION_OWN = frozenset(
     "HOME USER LOGNAME SHELL PWD OLDPWD SHLVL _ TERM IFS HOSTNAME K_MPI_JOB_ROLE".split()

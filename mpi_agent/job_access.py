@@ -23,8 +23,10 @@ from mpi_agent.ssh.installed import (
     builtin_client_command,
     choose_client,
     image_configuration,
+    programs_directory,
     put_mpirun_in_front,
     put_ssh_in_front,
+    write_builtin_client,
 )
 from mpi_agent.ssh.keys import JobKey, copy_job_key
 from mpi_agent.ssh.trust import (
@@ -83,6 +85,7 @@ class JobAccess:
         self._wanted_client = client
         self._key_exchange = key_exchange
         self._image = ImageConfiguration()
+        self._own_options: dict[str, str] = {}
         self.local = local
         self.account = own_account()
 
@@ -120,10 +123,20 @@ class JobAccess:
             text = f"ssh port {self._image.port} is from the image's ssh configuration"
             self._emit(Noted(text=text))
 
+    def heed(self, own_options: tuple[tuple[str, str], ...]) -> None:
+        """Dial hosts as the user has mpirun's ssh dial them, where no setting says otherwise.
+
+        Args:
+            own_options: keywords of ssh_config with their values.
+        """
+        for keyword, value in own_options:
+            self._own_options.setdefault(keyword.lower(), value)
+
     @property
     def ports(self) -> tuple[int, ...]:
         """Ports to try on a host, most likely one first."""
-        known = self._settings.ssh_port or self._image.port
+        own = self._own_options.get("port", "")
+        known = self._settings.ssh_port or (int(own) if own.isdigit() else self._image.port)
         return (known,) if known is not None else _USUAL_PORTS
 
     @property
@@ -132,7 +145,7 @@ class JobAccess:
         return SshTerms(
             key_path=str(self.state.file("job_key")),
             known_hosts_path=str(self.state.file("known_hosts")),
-            user=self._settings.ssh_user or self.account.name,
+            user=self._settings.ssh_user or self._own_options.get("user") or self.account.name,
             checks_host_keys=not self._settings.insecure_host_keys,
         )
 
@@ -153,32 +166,40 @@ class JobAccess:
         hosts: tuple[HostReadiness, ...] = (),
         *,
         hosts_can_dial: bool = False,
-        mpirun: str | None = None,
     ) -> SshAccess:
-        """Return how mpirun's ssh is told all this.
+        """Return how mpirun's ssh is told all this; nothing is written.
 
         Args:
             hosts: the hosts as the wait found them; empty before it.
-            mpirun: the one that scripts are to find, None where there is none.
         """
         is_builtin = self.client is Backend.BUILTIN
         ports = {host.port for host in hosts}
-        directory = put_ssh_in_front(
-            self.state,
-            self.config_path,
-            self.client,
-            checks_host_keys=self.terms.checks_host_keys,
-        )
-        if directory is not None and mpirun is not None:
-            put_mpirun_in_front(directory, mpirun)
+        directory = programs_directory(self.state)
         return SshAccess(
             config_path=self.config_path,
             agent=builtin_client_command(self.state) if is_builtin else None,
             hosts_can_dial=hosts_can_dial,
             key_path=self.terms.key_path,
             port=next(iter(ports)) if len(ports) == 1 else None,
-            directory=directory,
+            directory=str(directory) if directory is not None else None,
         )
+
+    def write_programs(self, *, mpirun: str | None) -> None:
+        """Write the programs that `for_mpirun` names: what dials, and what scripts find in PATH.
+
+        Args:
+            mpirun: the one that scripts are to find, None where there is none.
+        """
+        if self.client is Backend.BUILTIN:
+            write_builtin_client(self.state)
+        directory = programs_directory(self.state)
+        if directory is None:
+            return
+        put_ssh_in_front(
+            directory, self.config_path, self.client, checks_host_keys=self.terms.checks_host_keys
+        )
+        if mpirun is not None:
+            put_mpirun_in_front(directory, mpirun)
 
     @property
     def config_path(self) -> str:

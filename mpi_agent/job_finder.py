@@ -8,17 +8,23 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from mpi_agent.command.arguments import read_mpirun_line
+from mpi_agent.command.arguments import MpirunLine, read_mpirun_line
+from mpi_agent.command.dialects import family_of
 from mpi_agent.command.program_kind import ProgramKind, kind_of_program
 from mpi_agent.command.stack import detect_stack
 from mpi_agent.command.topics import Family, Topic
+from mpi_agent.command.variables import HOSTFILE_VARIABLES, is_users_own
 from mpi_agent.command_settings import JobSettings
 from mpi_agent.container import own_addresses, own_names, pod_namespace
 from mpi_agent.discover.follow import Follower
 from mpi_agent.discover.mpi_operator import JobIdentity, job_identity
 from mpi_agent.discover.slots import DefaultSlots, OwnNames, default_slots, to_host_list
 from mpi_agent.discover.sources import SourceRequest, discover_hosts
-from mpi_agent.errors import DiscoveryError, MpirunNotFoundError, SettingsError
+from mpi_agent.errors import (
+    DiscoveryError,
+    MpirunNotFoundError,
+    SettingsError,
+)
 from mpi_agent.job.events import EventSink, HostsDiscovered, Noted
 from mpi_agent.job.hosts import DiscoveredHosts, HostList, SlotsOrigin
 from mpi_agent.job.stacks import Implementation, MpiStack
@@ -68,7 +74,8 @@ class JobFinder:
         self._settings = settings
         self._kind = kind_of_program(program) if program else None
         is_line = self._kind is ProgramKind.MPIRUN_LINE
-        self._line = read_mpirun_line(program) if is_line else None
+        self._program = program if is_line else None
+        self._line: MpirunLine | None = None
         self._environ = environ
         self._emit = emit
         self._search_path = search_path
@@ -89,6 +96,10 @@ class JobFinder:
             SettingsError: the hosts are named in two places.
         """
         stack = await asyncio.to_thread(self._detect_stack)
+        if self._program is not None:
+            self._line = read_mpirun_line(self._program, family_of(stack))
+        if stack is not None:
+            self._emit(Noted(text=f'the MPI is {stack.title}, "{stack.mpirun}"'))
         names = own_names()
         identity = job_identity(names[0], pod_namespace())
         discovery = await discover_hosts(self._source_request(), identity)
@@ -152,6 +163,14 @@ class JobFinder:
             return default_slots(per_host or None, {})
         return default_slots(self._settings.slots, self._environ)
 
+    def _hostfile_variable(self) -> str | None:
+        """Return the hostfile that the user, and not an operator, names for mpirun itself."""
+        name = next((n for n in HOSTFILE_VARIABLES if is_users_own(n, self._environ)), None)
+        if name is None or self._settings.hosts or self._hosts_on_line():
+            return None
+        self._emit(Noted(text=f"hosts are those of {name}"))
+        return self._environ[name]
+
     def _keeps_host_option(self, stack: MpiStack | None) -> bool:
         """Return whether hosts of the line stay there: Open MPI's own, for Open MPI."""
         options = self._line.options_of(Topic.HOSTS) if self._line else ()
@@ -178,7 +197,7 @@ class JobFinder:
         return SourceRequest(
             hosts=",".join(on_line) if on_line else self._settings.hosts,
             hosts_option=f"{called_as} --host" if on_line else "--hosts",
-            hostfile=files[0] if files else self._settings.hostfile,
+            hostfile=files[0] if files else self._settings.hostfile or self._hostfile_variable(),
             expected=self._settings.workers,
             timeout_s=self._settings.timeout_s,
             role=self._environ.get("K_MPI_JOB_ROLE"),
@@ -197,7 +216,7 @@ class JobFinder:
         try:
             return detect_stack(
                 self._settings.mpi,
-                called_as=self._line.called_as if self._line else None,
+                called_as=self._program[0] if self._program else None,
                 search_path=(*self._search_path, *path, own),
             )
         except MpirunNotFoundError:

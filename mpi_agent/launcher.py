@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from mpi_agent.children import Children
+from mpi_agent.command.dialects import family_of
 from mpi_agent.command.plan import LaunchPlan
 from mpi_agent.command.program_kind import (
     ProgramKind,
@@ -14,12 +15,14 @@ from mpi_agent.command.program_kind import (
     moves_before_it_runs,
     program_word,
 )
+from mpi_agent.command.topics import Family
 from mpi_agent.command_settings import LaunchSettings
-from mpi_agent.errors import SettingsError
+from mpi_agent.errors import LaunchError, SettingsError
 from mpi_agent.explain.ending import blame_hosts, conclude, on_fewer_hosts
 from mpi_agent.explain.publish import telling_failures, write_termination_message
 from mpi_agent.job.endings import Verdict
 from mpi_agent.job.events import EventSink, Noted, ProgramEnded
+from mpi_agent.job.stacks import Implementation
 from mpi_agent.job_access import JobAccess, LocalJob
 from mpi_agent.job_finder import Job
 from mpi_agent.planner import Planner
@@ -93,17 +96,21 @@ class Launcher:
                 grace_s=self._settings.run.grace_s,
                 alarm=dialled.given_up,
             )
+        stack = ready.job.stack
+        is_hydra = family_of(stack) is Family.HYDRA
         ending = conclude(
             supervised.process_exit,
-            program=f'"{Path(program_word(self._program)).name}"',
+            program=f'"{Path(program_word(self._program, family_of(ready.job.stack))).name}"',
             stopped_by=supervised.stopped_by,
+            started_everywhere=is_hydra and dialled.is_any and not dialled.missing,
+            hides_stops=stack is not None and stack.implementation is Implementation.MPICH,
         )
         if ending.verdict is Verdict.LAUNCH_FAILED and ready.remote:
             ending = blame_hosts(ending, await self._waiter.look_again(ready.job))
         if self._calls_its_launcher_itself and ready.remote and not dialled.is_any:
             self._emit(Noted(text=_NOBODY_DIALLED))
-        if missing := dialled.missing:
-            why = supervised.alarm or dialled.describe(missing)
+        missing = dialled.missing
+        if why := supervised.alarm or (dialled.describe(missing) if missing else None):
             ending = on_fewer_hosts(ending, why, ended_for_it=supervised.alarm is not None)
         dialled.forget()
         self._emit(ProgramEnded(ending=ending))
@@ -151,7 +158,8 @@ class Launcher:
     async def _prepare(self) -> tuple[ReadyJob, LaunchPlan]:
         job = await self._waiter.find()
         draft = self._planner.draft(job)  # what cannot run is told before the wait
-        self._refuse_missing_program(job)
+        self._refuse_missing_program(job, draft)
+        self._access.heed(draft.ssh_options)
         ready = await self._waiter.until_ready(job, self._planner.equipment(job, draft))
         plan = self._planner.plan(
             ready.job,
@@ -162,12 +170,24 @@ class Launcher:
         self._access.state.write("hostfile", plan.hostfile_text)
         if ready.remote:
             self._access.write_ssh_config(ready.remote, plan.ssh_options)
+            stack = ready.job.stack
+            self._access.write_programs(mpirun=stack.mpirun if stack is not None else None)
         for note in plan.notes:
             self._emit(Noted(text=note))
         return ready, plan
 
-    def _refuse_missing_program(self, job: Job) -> None:
-        """Refuse a program that is missing here, where every rank would run."""
+    def _refuse_missing_program(self, job: Job, draft: LaunchPlan) -> None:
+        """Refuse a program that is missing here, where every rank would run.
+
+        What was not understood of its line is told first: the program may be another word.
+        """
         runs_here = self._access.local is not None or not job.hosts.remote
-        if runs_here and not moves_before_it_runs(self._program):
-            refuse_missing_program(program_word(self._program), self._environ.get("PATH"))
+        family = family_of(job.stack)
+        if runs_here and not moves_before_it_runs(self._program, family):
+            word = program_word(self._program, family)
+            try:
+                refuse_missing_program(word, self._environ.get("PATH"))
+            except LaunchError:
+                for note in draft.notes:
+                    self._emit(Noted(text=note))
+                raise

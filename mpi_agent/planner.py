@@ -9,6 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from mpi_agent.command.build import build_plan
+from mpi_agent.command.dialects import family_of
 from mpi_agent.command.network import shared_addresses
 from mpi_agent.command.plan import LaunchPlan, LaunchRequest
 from mpi_agent.command.program_kind import (
@@ -18,6 +19,7 @@ from mpi_agent.command.program_kind import (
     program_word,
 )
 from mpi_agent.command.room import compare
+from mpi_agent.command.topics import Family
 from mpi_agent.command_settings import RunSettings
 from mpi_agent.env_file import FileVariable, parse_env_file
 from mpi_agent.environment import RankEnvironment, VariableError, rank_environment
@@ -72,7 +74,8 @@ class Planner:
             for host in job.hosts.hosts
         )
         hosts = replace(job.hosts, hosts=roomy)
-        return build_plan(replace(self._request(job, ()), allows_idle_hosts=True), hosts, job.stack)
+        request = replace(self._request(job, ()), allows_idle_hosts=True, strict=False)
+        return build_plan(request, hosts, job.stack)
 
     def plan(
         self,
@@ -125,15 +128,7 @@ class Planner:
             environ=self._environ,
             environment=self._rank_environment(workers_run_agent=workers_run_agent),
             hostfile_path=str(access.state.file("hostfile")),
-            ssh=(
-                access.for_mpirun(
-                    hosts,
-                    hosts_can_dial=hosts_can_dial,
-                    mpirun=job.stack.mpirun if job.stack is not None else None,
-                )
-                if is_remote
-                else None
-            ),
+            ssh=access.for_mpirun(hosts, hosts_can_dial=hosts_can_dial) if is_remote else None,
             runs_as_root=access.account.uid == 0,
             np=settings.np,
             allows_idle_hosts=settings.allow_idle_hosts,
@@ -168,16 +163,16 @@ class Planner:
             stack=job.stack,
             daemon=plan.daemon,
             daemon_sha256=sha256_of(own_daemon),
-            program=self._program_on_hosts(),
+            program=self._program_on_hosts(family_of(job.stack)),
             ssh_config=self._access.config_path,
         )
 
-    def _program_on_hosts(self) -> str | None:
+    def _program_on_hosts(self, family: Family | None) -> str | None:
         """Return the program as a login can find it, None where only mpirun knows."""
         is_told_elsewhere = kind_of_program(self._program) is ProgramKind.OTHER_LAUNCHER
-        if is_told_elsewhere or moves_before_it_runs(self._program):
+        if is_told_elsewhere or moves_before_it_runs(self._program, family):
             return None
-        word = program_word(self._program)
+        word = program_word(self._program, family)
         return str(Path(word).absolute()) if "/" in word else word
 
     def _rank_environment(self, *, workers_run_agent: bool) -> RankEnvironment:

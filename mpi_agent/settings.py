@@ -192,7 +192,7 @@ ALL_SETTINGS: tuple[Setting, ...] = (
     _row(
         "port-range",
         Kind.PORT_RANGE,
-        _RUN,
+        _LAUNCH,
         "Ports on which daemons and ranks may listen, for NetworkPolicies.",
     ),
     _row("no-defaults", Kind.SWITCH, _RUN, "Add only what is necessary or asked for."),

@@ -26,14 +26,29 @@ class StateDirectory:
         return self.path / name
 
     def write(self, name: str, content: str | bytes, *, mode: int = 0o600) -> Path:
-        """Write a file with its mode from the start, replacing an older one at once."""
+        """Write a file with its mode from the start, replacing an older one at once.
+
+        Raises:
+            StateDirectoryError: it cannot be written.
+        """
+        try:
+            return self._replace(
+                name, content.encode() if isinstance(content, str) else content, mode
+            )
+        except OSError as error:
+            raise StateDirectoryError(
+                f'cannot write "{self.file(name)}": {error.strerror}',
+                hint="name a writable directory with --state-dir",
+            ) from error
+
+    def _replace(self, name: str, content: bytes, mode: int) -> Path:
         target = self.file(name)
         beside = self.file(f".{name}.{os.getpid()}")
         beside.unlink(missing_ok=True)
         descriptor = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, mode)
         with os.fdopen(descriptor, "wb") as stream:
             os.fchmod(stream.fileno(), mode)
-            stream.write(content.encode() if isinstance(content, str) else content)
+            stream.write(content)
         os.replace(beside, target)
         return target
 

@@ -7,18 +7,23 @@ from __future__ import annotations
 
 import fnmatch
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 __all__ = [
     "PASSED_NAMES",
     "PASSED_PREFIXES",
     "PATH_NAMES",
+    "RESOURCE_MANAGER_PATTERNS",
+    "RESOURCE_MANAGER_PREFIXES",
+    "Fitting",
     "is_never_passed",
     "is_secret",
     "is_variable_name",
     "matches_any",
     "reason_to_refuse",
     "reason_to_stay",
+    "variables_that_fit",
 ]
 
 PASSED_NAMES = frozenset(
@@ -30,6 +35,13 @@ PASSED_PREFIXES = tuple(
     " HIP_ ROCM_ HSA_ RCCL_ OMP_ KMP_ MKL_ OPENBLAS_ MLFLOW_ AZUREML_ SM_ XLA_ JAX_ TF_ MPI4PY_"
     " HABANA_ ASCEND_ HCCL_ GLOO_ I_MPI_ MPIR_CVAR_ MPICH_".split()
 )
+RESOURCE_MANAGER_PREFIXES = tuple(
+    "SLURM_ PBS_ LSB_ LSF_ SGE_ PE_HOSTFILE COBALT_ LOADL_ FLUX_".split()
+)
+"""Of Slurm, PBS, LSF, Grid Engine, Cobalt, LoadLeveler and Flux: a launcher that finds one of them
+takes the hosts from that manager.
+"""
+RESOURCE_MANAGER_PATTERNS = tuple(f"{prefix}*" for prefix in RESOURCE_MANAGER_PREFIXES)
 PATH_NAMES = ("PATH", "LD_LIBRARY_PATH")
 """Travel only to workers that do not run the agent; those that do keep their own."""
 
@@ -57,12 +69,13 @@ def _is_refused(patterns: str, reason: str) -> _Rule:
 
 _RULES: tuple[_Rule, ...] = (
     _is_refused("MPI_AGENT_*", "mpi-agent's own"),
-    _is_refused("PRTE_MCA_* PMIX_MCA_*", "an MCA parameter of mpirun alone"),
+    _is_refused("PRTE_MCA_*", "an MCA parameter of mpirun alone"),
+    _stays("PMIX_MCA_*", "a parameter of PMIx, which mpirun would read too"),
     _stays("OMPI_MCA_*", "an MCA parameter; mpirun carries those that it knows by itself"),
     _is_refused("OMPI_COMM_WORLD_* PMIX_* PMI_*", "set anew by the launcher for each rank"),
     _is_refused("PRTE_* HYDRA_*", "of mpirun itself, which would take it for its own"),
     _stays("I_MPI_HYDRA_* I_MPI_PERHOST MPIEXEC_*", "of mpirun itself"),
-    _stays("SLURM_* PBS_* LSB_*", "of a resource manager, which MPI would look for"),
+    _stays(" ".join(RESOURCE_MANAGER_PATTERNS), "of a resource manager, which MPI would look for"),
     _stays(
         "HOSTNAME K_MPI_JOB_ROLE JOB_COMPLETION_INDEX VC_TASK_INDEX VK_TASK_INDEX NODE_NAME POD_IP"
         " POD_NAME",
@@ -121,6 +134,30 @@ def reason_to_refuse(name: str) -> str | None:
     """Return why not even the user can send a variable; None when that is possible."""
     rule = _rule_for(name)
     return rule.reason if rule is not None and rule.is_refused else None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fitting:
+    """The variables that a pattern fits, sorted.
+
+    Attributes:
+        left_out: those that may not travel.
+    """
+
+    names: tuple[str, ...]
+    left_out: tuple[str, ...]
+
+
+def variables_that_fit(pattern: str, environ: Mapping[str, str]) -> Fitting:
+    """Return the variables that are set for a pattern such as `LAB_*`.
+
+    Left out is what a launcher replaces; for a lone `*`, which asks for none by its name, also
+    whatever usually stays.
+    """
+    reason_against = reason_to_stay if pattern == "*" else reason_to_refuse
+    fits = sorted(n for n in environ if matches_any(n, (pattern,)) and is_variable_name(n))
+    left_out = tuple(name for name in fits if reason_against(name) is not None)
+    return Fitting(names=tuple(n for n in fits if n not in left_out), left_out=left_out)
 
 
 def matches_any(name: str, patterns: tuple[str, ...]) -> bool:

@@ -11,10 +11,10 @@ from dataclasses import dataclass, replace
 from mpi_agent.env_file import FileVariable
 from mpi_agent.variable_names import is_variable_name, matches_any, reason_to_refuse
 
-__all__ = ["VariableError", "Wish", "refuse_too_much", "wishes_of"]
+__all__ = ["LONGEST_STRING_BYTES", "VariableError", "Wish", "refuse_too_much", "wishes_of"]
 
-_LONGEST_VARIABLE_BYTES = 131_071
-"""Of one NAME=VALUE, without the NUL behind it.
+LONGEST_STRING_BYTES = 131_071
+"""Of one argument or one NAME=VALUE, without the NUL behind it.
 
 Source: MAX_ARG_STRLEN in Linux' binfmts.h, 32 pages; execve on Linux 6.18 took 131,071 bytes and
 answered E2BIG to 131,072 (measured 2026-11).
@@ -104,8 +104,8 @@ def _refuse_impossible(wish: Wish) -> None:
     if "\0" in value:
         raise _cannot(wish, "has a NUL byte, which no variable can hold", "encode its value")
     size = _size(name, value)
-    if size > _LONGEST_VARIABLE_BYTES:
-        why = f"has {size} bytes with its name, and Linux takes {_LONGEST_VARIABLE_BYTES}"
+    if size > LONGEST_STRING_BYTES:
+        why = f"has {size} bytes with its name, and Linux takes {LONGEST_STRING_BYTES}"
         raise _cannot(wish, why, "put its value into a file that every host can read")
 
 

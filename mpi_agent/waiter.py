@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import importlib
-import socket
 import time
 from collections.abc import Mapping
 from dataclasses import replace
@@ -86,7 +85,9 @@ class Waiter:
             )
         ready = await self.until_ready(job, self._equipment(job), enough=enough)
         if ready.remote:
-            self._access.write_ssh_config(ready.remote)  # for what is run after the wait
+            # for what is run after the wait
+            self._access.write_ssh_config(ready.remote)
+            self._access.write_programs(mpirun=job.stack.mpirun if job.stack else None)
         return ready
 
     async def until_ready(
@@ -101,7 +102,7 @@ class Waiter:
         if not job.hosts.remote:
             nobody = ReadinessReport(hosts=(), elapsed_s=0.0, timeout_s=self._settings.timeout_s)
             ready = ReadyJob(job=job, report=with_local_hosts(nobody, job.hosts))
-            return self._with_found_slots(ready)
+            return await self._with_found_slots(ready)
         outcomes = await asyncio.gather(
             self._access.ask_image(job.hosts.remote[0].name),
             asyncio.to_thread(self._access.write_credentials),
@@ -117,38 +118,42 @@ class Waiter:
         remote_enough = None if enough is None else max(0, enough - local_count)
         request = self._request(equipment, remote_enough)
         wait = HostWait(request, job, emit=self._emit, follower=self._finder.follower)
-        return self._with_found_slots(await wait.until_ready())
+        return await self._with_found_slots(await wait.until_ready())
 
-    def _with_found_slots(self, ready: ReadyJob) -> ReadyJob:
+    async def _with_found_slots(self, ready: ReadyJob) -> ReadyJob:
         """Return the job with the slots that its hosts were asked for, if they were."""
         if not ready.job.slots_are_auto:
             return ready
         found = {host.host: host.facts for host in ready.remote if host.facts is not None}
-        for host in ready.job.hosts.hosts:
-            if host.is_local:
-                found[host.name] = own_facts(self._environ)
+        local = tuple(host.name for host in ready.job.hosts.hosts if host.is_local)
+        if local:
+            found |= dict.fromkeys(local, await asyncio.to_thread(own_facts, self._environ))
         hosts = with_found_slots(ready.job.hosts, found)
         return replace(ready, job=replace(ready.job, hosts=hosts))
 
     async def look_up(self, job: Job) -> tuple[HostReadiness, ...]:
-        """Return the hosts with the addresses that their names have now; nobody is dialled."""
-        pinned = {target.name: target.address for target in self._access.targets}
-        loop = asyncio.get_running_loop()
+        """Return the hosts with the addresses that their names have now; nobody is dialled.
+
+        They are asked for as the wait does. Not by getaddrinfo: nothing ends its threads, so a
+        silent name server would keep this process for as long as libc has patience.
+        """
+        if not job.hosts.remote:
+            return ()
+        from mpi_agent.wait.dial import pinned_or_resolved  # loads dnspython
+
+        names = pinned_or_resolved(self._access.targets)
 
         async def address_of(name: str) -> str | None:
-            if name in pinned:
-                return pinned[name]
-            with contextlib.suppress(OSError, TimeoutError):
+            with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(_LOOK_UP_S):
-                    found = await loop.getaddrinfo(name, None, type=socket.SOCK_STREAM)
-                    return str(found[0][4][0])
+                    return next(iter((await names.look_up(name)).addresses), None)
             return None
 
-        names = tuple(host.name for host in job.hosts.remote)
-        addresses = await asyncio.gather(*map(address_of, names))
+        hosts = tuple(host.name for host in job.hosts.remote)
+        addresses = await asyncio.gather(*map(address_of, hosts))
         return tuple(
             HostReadiness(host=name, address=address)
-            for name, address in zip(names, addresses, strict=True)
+            for name, address in zip(hosts, addresses, strict=True)
         )
 
     async def hosts_can_dial(self, ready: ReadyJob) -> bool:

@@ -20,6 +20,9 @@ __all__ = ["ENDS_WITH_THE_TESTS", "FarmHost"]
 
 ENDS_WITH_THE_TESTS = ("setpriv", "--pdeathsig", "KILL")
 
+_SERVING_LIMIT_S = 180.0
+"""80 agents start in 20 s on 2 cores that do nothing else."""
+
 # Arguments: first label, directory of the host, root of the farm, mode of /tmp. It is told when its
 # cable is plugged in, and then what to become. UCX looks for interfaces in /sys, so that has to be
 # of this network too.
@@ -156,6 +159,7 @@ class FarmHost:
                 or b"Server listening" in self.log.read_bytes()
                 or not self.is_alive()
             ),
+            limit_s=_SERVING_LIMIT_S,
         )
         assert self.is_alive(), self.log.read_text(errors="replace")
 

@@ -23,7 +23,11 @@ from mpi_agent.run.signals import SignalInbox
 __all__ = ["command"]
 
 
-@click.command("launch", epilog="Example: mpi-agent launch --timeout 5m -- mpirun ./train")
+@click.command(
+    "launch",
+    context_settings={"allow_interspersed_args": False},
+    epilog="Example: mpi-agent launch --timeout 5m -- mpirun ./train",
+)
 @settings_options("launch")
 @click.argument("program", nargs=-1, type=click.UNPROCESSED)
 def command(call: Call, program: tuple[str, ...]) -> None:

@@ -18,7 +18,11 @@ from mpi_agent.run.signals import SignalInbox
 __all__ = ["command"]
 
 
-@click.command("local", epilog="Example: mpi-agent local --workers 2 --slots 2 -- python pi.py")
+@click.command(
+    "local",
+    context_settings={"allow_interspersed_args": False},
+    epilog="Example: mpi-agent local --workers 2 --slots 2 -- python pi.py",
+)
 @settings_options("local")
 @click.argument("program", nargs=-1, type=click.UNPROCESSED)
 def command(call: Call, program: tuple[str, ...]) -> None:

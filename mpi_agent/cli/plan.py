@@ -22,7 +22,11 @@ from mpi_agent.settings import PlanForm
 __all__ = ["command"]
 
 
-@click.command("plan", epilog="Example: mpi-agent plan --hosts a:2,b:2 -- ./train")
+@click.command(
+    "plan",
+    context_settings={"allow_interspersed_args": False},
+    epilog="Example: mpi-agent plan --hosts a:2,b:2 -- ./train",
+)
 @settings_options("plan")
 @click.argument("program", nargs=-1, type=click.UNPROCESSED)
 def command(call: Call, program: tuple[str, ...]) -> None:

@@ -23,7 +23,11 @@ from mpi_agent.waiter import Waiter
 __all__ = ["command"]
 
 
-@click.command("wait", epilog="Example: mpi-agent wait --timeout 5m --output json -- ./train")
+@click.command(
+    "wait",
+    context_settings={"allow_interspersed_args": False},
+    epilog="Example: mpi-agent wait --timeout 5m --output json -- ./train",
+)
 @settings_options("wait")
 @click.argument("program", nargs=-1, type=click.UNPROCESSED)
 def command(call: Call, program: tuple[str, ...]) -> None:

@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import PurePath
 
+from mpi_agent.command.hiding import shown_words
 from mpi_agent.command.topics import Family, Topic
 from mpi_agent.command.vocabulary import DIFFERS_WITHIN_FAMILY, Meaning, meaning_of
 
@@ -91,6 +92,7 @@ class MpirunLine:
         program: first word of the first program, None when only options stand there.
         program_words: for each application the index of its program's first word, or where it
             would stand when it is missing.
+        ends_of_options: index of each `--` between options and a program.
         doubts: one sentence for each word that may have been misunderstood.
     """
 
@@ -100,6 +102,7 @@ class MpirunLine:
     np_counts: tuple[str | None, ...]
     program: str | None
     program_words: tuple[int, ...]
+    ends_of_options: tuple[int, ...] = ()
     doubts: tuple[str, ...] = ()
 
     def options_of(self, topic: Topic) -> tuple[MpirunOption, ...]:
@@ -136,6 +139,7 @@ def read_mpirun_line(program: tuple[str, ...], family: Family | None = None) -> 
     own = family or family_of_name(program[0]) or Family.OPEN_MPI
     options: list[MpirunOption] = []
     starts: list[int] = []
+    ends: list[int] = []
     counts: list[str | None] = []
     doubts: list[str] = []
     at = 0
@@ -144,6 +148,7 @@ def read_mpirun_line(program: tuple[str, ...], family: Family | None = None) -> 
         at = found[-1].end if found else at
         doubts += _doubts_about(found, tokens[at : at + 1])
         if tokens[at : at + 1] == ("--",):
+            ends.append(at)
             at += 1
         options += found
         counts.append(next((o.values[0] for o in found if o.topic is Topic.NP and o.values), None))
@@ -159,6 +164,7 @@ def read_mpirun_line(program: tuple[str, ...], family: Family | None = None) -> 
         np_counts=tuple(counts),
         program=first[0] if first and first != (":",) else None,
         program_words=tuple(starts),
+        ends_of_options=tuple(ends),
         doubts=tuple(doubts),
     )
 
@@ -213,7 +219,8 @@ def _doubts_about(found: tuple[MpirunOption, ...], behind: tuple[str, ...]) -> I
     last = found[-1] if found else None
     if last is None or last.family is not None or last.is_joined or behind in ((), ("--",), (":",)):
         return
+    word = shown_words(behind)[0]
     yield (
-        f'option {last.spelling} is not known; "{behind[0]}" behind it is taken for the program '
-        f"(write {last.spelling}={behind[0]} if it is its value)"
+        f'option {last.spelling} is not known; "{word}" behind it is taken for the program '
+        f"(write {last.spelling}={word} if it is its value)"
     )

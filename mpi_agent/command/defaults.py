@@ -11,11 +11,11 @@ from dataclasses import dataclass
 
 from mpi_agent.command.dialects.dialect import DialectName, Knob, mca, prte, variable
 from mpi_agent.command.plan import Surroundings
+from mpi_agent.command.topics import Topic
 
 __all__ = [
     "DEFAULTS",
     "INJECTED_BY_OPERATORS",
-    "RESOURCE_MANAGER_PREFIXES",
     "TREE_THRESHOLD",
     "Default",
     "Situation",
@@ -30,6 +30,14 @@ _USUAL_CONCURRENCY = 128
 _MOST_PORTS_OF_DAEMONS = 16
 _OPEN_MPI_4, _OPEN_MPI_5 = DialectName.OPEN_MPI_4, DialectName.OPEN_MPI_5
 _MPICH, _INTEL_MPI = DialectName.MPICH, DialectName.INTEL_MPI
+NO_TREE_KNOBS: Mapping[DialectName, tuple[Knob, ...]] = {
+    _OPEN_MPI_4: (mca("plm_rsh_no_tree_spawn"),),
+    _OPEN_MPI_5: (prte("plm_ssh_no_tree_spawn", "plm_rsh_no_tree_spawn"),),
+}
+CONCURRENCY_KNOBS: Mapping[DialectName, tuple[Knob, ...]] = {
+    _OPEN_MPI_4: (mca("plm_rsh_num_concurrent"),),
+    _OPEN_MPI_5: (prte("plm_ssh_num_concurrent", "plm_rsh_num_concurrent"),),
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,6 +65,7 @@ class Default:
         value: what is set in a situation, None where nothing is needed.
         knobs: what has the effect, by dialect; all of them are set.
         unless: names of parameters with which a user has decided the same in another way.
+        unless_said: topics about which he then has said something.
         is_needed: stays under `--no-defaults`, because a setting of ours asks for it or because
             nothing would start without it.
     """
@@ -66,6 +75,7 @@ class Default:
     value: Callable[[Situation], str | None]
     knobs: Mapping[DialectName, tuple[Knob, ...]]
     unless: tuple[str, ...] = ()
+    unless_said: tuple[Topic, ...] = ()
     is_needed: bool = False
 
 
@@ -112,7 +122,7 @@ def _port_count_of_ranks(situation: Situation) -> str | None:
 
 
 def _transports_to_leave_out(situation: Situation) -> str | None:
-    """Return the components that look for RDMA devices, where there are none.
+    """Return the components that look for RDMA devices, where neither launcher nor host has any.
 
     `ofi` then works over TCP, and listens where no parameter of Open MPI tells it to.
     """
@@ -137,19 +147,15 @@ DEFAULTS: tuple[Default, ...] = (
         reason="workers then need neither the private key nor each other's names",
         source="open-mpi/ompi issue 4578; PRRTE 3.0 parameter plm_ssh_no_tree_spawn",
         value=_no_tree,
-        knobs={
-            _OPEN_MPI_4: (mca("plm_rsh_no_tree_spawn"),),
-            _OPEN_MPI_5: (prte("plm_ssh_no_tree_spawn", "plm_rsh_no_tree_spawn"),),
-        },
+        knobs=NO_TREE_KNOBS,
+        is_needed=True,
     ),
     Default(
         reason="ssh stays open for each host; fewer at a time than hosts hangs the start",
         source="Open MPI 4.1.4 at 200 hosts hung with 16, measured 2026-11",
         value=_concurrency,
-        knobs={
-            _OPEN_MPI_4: (mca("plm_rsh_num_concurrent"),),
-            _OPEN_MPI_5: (prte("plm_ssh_num_concurrent", "plm_rsh_num_concurrent"),),
-        },
+        knobs=CONCURRENCY_KNOBS,
+        is_needed=True,
     ),
     Default(
         reason="the network of the hosts' addresses; interface names differ between hosts",
@@ -189,13 +195,13 @@ DEFAULTS: tuple[Default, ...] = (
     Default(
         reason="process_vm_readv is not allowed in this container",
         source="open-mpi/ompi issue 4948",
-        value=lambda s: None if s.surroundings.reads_other_processes else "none",
+        value=lambda s: None if s.surroundings.process_vm_readv_works else "none",
         knobs={_OPEN_MPI_4: (mca("btl_vader_single_copy_mechanism"),)},
     ),
     Default(
         reason="process_vm_readv is not allowed in this container",
         source="Open MPI 5.0, framework smsc",
-        value=lambda s: None if s.surroundings.reads_other_processes else "^cma",
+        value=lambda s: None if s.surroundings.process_vm_readv_works else "^cma",
         knobs={_OPEN_MPI_5: (mca("smsc"),)},
         unless=("btl_vader_single_copy_mechanism",),
     ),
@@ -205,6 +211,7 @@ DEFAULTS: tuple[Default, ...] = (
         value=_always("off"),
         knobs={_INTEL_MPI: (variable("I_MPI_PIN"),)},
         unless=("I_MPI_PIN_DOMAIN", "I_MPI_PIN_PROCESSOR_LIST", "I_MPI_PIN_CELL"),
+        unless_said=(Topic.BIND_TO,),
     ),
     Default(
         reason="--port-range: ranks",
@@ -260,13 +267,13 @@ DEFAULTS: tuple[Default, ...] = (
 
 INJECTED_BY_OPERATORS = {
     "OMPI_MCA_orte_keep_fqdn_hostnames": None,
-    "OMPI_MCA_orte_default_hostfile": None,
+    "OMPI_MCA_orte_default_hostfile": "/etc/mpi/hostfile",
     "OMPI_MCA_orte_set_default_slots": None,
     "OMPI_MCA_plm_rsh_args": "-o ConnectionAttempts=10",
-    "I_MPI_HYDRA_HOST_FILE": None,
+    "I_MPI_HYDRA_HOST_FILE": "/etc/mpi/hostfile",
     "I_MPI_PERHOST": None,
     "I_MPI_HYDRA_BOOTSTRAP_EXEC_EXTRA_ARGS": "-o ConnectionAttempts=10",
-    "HYDRA_HOST_FILE": None,
+    "HYDRA_HOST_FILE": "/etc/mpi/hostfile",
     "HYDRA_LAUNCH_EXTRA_ARGS": "-o ConnectionAttempts=10",
 }
 """Variables that mpi-operator and Trainer set on every launcher, with the value that tells them
@@ -274,19 +281,4 @@ from the user's own; None stands for any value. What they ask for is done by opt
 line, which Open MPI 5 obeys too.
 
 Source: mpi-operator v0.8.2, pkg/controller/mpi_job_controller.go.
-"""
-
-RESOURCE_MANAGER_PREFIXES = (
-    "SLURM_",
-    "PBS_",
-    "LSB_",
-    "LSF_",
-    "SGE_",
-    "PE_HOSTFILE",
-    "COBALT_",
-    "LOADL_",
-)
-"""A variable of a resource manager makes mpirun start its daemons through that manager.
-
-Source: Open MPI FAQ, "running under Slurm"; determined-ai unsets SLURM_JOBID for that reason.
 """

@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 from mpi_agent.command.choices import Choices
+from mpi_agent.command.defaults import CONCURRENCY_KNOBS, NO_TREE_KNOBS, TREE_THRESHOLD
 from mpi_agent.command.plan import LaunchRequest, SshAccess
 from mpi_agent.command.ssh_arguments import read_ssh_arguments
 from mpi_agent.command.topics import Family, Topic
 from mpi_agent.command.variables import users_own
+from mpi_agent.errors import SettingsError
 from mpi_agent.job.hosts import HostList
 
-__all__ = ["choose_ssh", "dials_by_own_ssh"]
+__all__ = ["choose_ssh", "dials_by_own_ssh", "dials_by_tree", "refuse_what_hangs"]
 
-_KEYWORDS_OF_MARKS = frozenset({"localcommand", "permitlocalcommand"})
+_FALSE = frozenset({"", "0", "false", "no", "off"})
+_MAY_HIDE_MARKS = frozenset(
+    {"localcommand", "permitlocalcommand", "include", "controlmaster", "controlpath"}
+)
 
 
 def choose_ssh(choices: Choices, request: LaunchRequest, ssh: SshAccess, hosts: HostList) -> None:
@@ -21,10 +26,7 @@ def choose_ssh(choices: Choices, request: LaunchRequest, ssh: SshAccess, hosts: 
     if dialect.passes_everything:
         reason = "no resource manager's variable may choose another way"
         choices.say(Topic.LAUNCHER, "ssh", reason)
-    own_agent = choices.said.by_agent()
-    if ssh.agent is not None and own_agent is not None:
-        choices.kept.append(own_agent)
-    elif ssh.agent is not None:
+    if ssh.agent is not None:
         choices.say(Topic.SSH_AGENT, ssh.agent, "the built-in ssh client dials")
     if dialect.passes_everything and not request.loopback_only:
         _choose_way_back(choices, request, ssh, hosts)
@@ -64,8 +66,44 @@ def _choose_way_back(
 def dials_by_own_ssh(choices: Choices) -> bool:
     """Return whether every login leaves our mark: by ssh, ours, and with our LocalCommand."""
     said = choices.said_in_the_end
-    launcher, own_agent = said.by(Topic.LAUNCHER), said.by_agent()
+    launcher, own_ssh = said.by(Topic.LAUNCHER), said.by(Topic.SSH_AGENT)
     name = launcher.words[-1].rpartition("=")[2] if launcher is not None else "ssh"
     keywords = {keyword.lower() for keyword, _ in choices.translation.ssh_options}
     is_ssh = name == "ssh" or (name == "rsh" and choices.dialect.family is Family.OPEN_MPI)
-    return is_ssh and own_agent is None and not keywords & _KEYWORDS_OF_MARKS
+    return is_ssh and own_ssh is None and not keywords & _MAY_HIDE_MARKS
+
+
+def dials_by_tree(choices: Choices, hosts: HostList) -> bool:
+    """Return whether daemons may start further daemons, so the launcher need not dial all hosts."""
+    said, dialect = choices.said_in_the_end, choices.dialect
+    for knob in NO_TREE_KNOBS.get(dialect.name, ()):
+        own = said.value_of(knob)
+        is_off = own.lower() not in _FALSE if own is not None else knob.name in choices.words
+        return not is_off
+    width = said.by(Topic.TREE_WIDTH)
+    if dialect.spelling(Topic.TREE_WIDTH) is None:
+        return False
+    if width is None:
+        return choices.dialect.spellings[Topic.TREE_WIDTH].words[0] not in choices.words
+    count = width.words[-1].rpartition("=")[2]
+    return not count.isdigit() or 0 < int(count) < len(hosts.remote)
+
+
+def refuse_what_hangs(choices: Choices, hosts: HostList) -> None:
+    """Refuse fewer ssh at a time than hosts that the launcher dials: mpirun then waits for ever.
+
+    Raises:
+        SettingsError: the user set such a number.
+    Source: Open MPI 4.1.4 and 5.0.11 with 2 for 3 hosts, 2026-11.
+    """
+    children = len(hosts.remote)
+    if dials_by_tree(choices, hosts):
+        children = min(children, TREE_THRESHOLD)
+    for knob in CONCURRENCY_KNOBS.get(choices.dialect.name, ()):
+        own = choices.said.value_of(knob) or ""
+        if own.isdigit() and 0 < int(own) < children:
+            raise SettingsError(
+                f"cannot dial {children} hosts with {knob.name} {own}: mpirun would hang, because "
+                "every ssh stays open",
+                hint=f"leave it out, or give at least {children}",
+            )

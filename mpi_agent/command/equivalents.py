@@ -6,13 +6,15 @@ Between families an option is said by its topic; within a family versions refuse
 from __future__ import annotations
 
 import re
+import shlex
 
-from mpi_agent.command.arguments import MpirunOption
-from mpi_agent.command.dialects import Dialect
+from mpi_agent.command.arguments import MpirunLine, MpirunOption
+from mpi_agent.command.dialects import Dialect, Spelling
+from mpi_agent.command.hiding import shown_words
 from mpi_agent.command.topics import Family, Topic
 from mpi_agent.errors import SettingsError
 
-__all__ = ["equivalent", "is_foreign_value", "refusal", "taken", "words_for"]
+__all__ = ["contradicts", "equivalent", "is_foreign_value", "refusal", "taken", "words_for"]
 
 _MAPPINGS_OF_OPEN_MPI = frozenset({"slot", "node", "ppr"})
 _BINDING_OF_HYDRA = re.compile(r"[a-z0-9]+:[0-9]+", re.IGNORECASE)
@@ -29,6 +31,22 @@ def is_foreign_value(option: MpirunOption, dialect: Dialect) -> bool:
     if dialect.family is Family.HYDRA:
         return option.topic is Topic.MAP_BY and value.split(":")[0] in _MAPPINGS_OF_OPEN_MPI
     return option.topic is Topic.BIND_TO and bool(_BINDING_OF_HYDRA.fullmatch(value))
+
+
+def contradicts(option: MpirunOption, line: MpirunLine, dialect: Dialect) -> bool:
+    """Return whether a mapping stands beside a count per host, and it is this one that must go.
+
+    Source: `--npernode 2 --map-by slot`: Open MPI 4.1.4 obeys the mapping alone and starts a
+    rank per slot, 5.0.11 ends with 213; measured 2026-11-30. For Hydra both become -ppn, of
+    which MPICH 4.0.2 and Intel MPI take one; -map-by core beside it is Hydra's own.
+    """
+    beside = [o for o in line.options if o.application == option.application]
+    mappings = [o.values[0].lower() for o in beside if o.topic is Topic.MAP_BY and o.values]
+    has_count = any(o.topic is Topic.PER_HOST for o in beside)
+    if option.topic is Topic.PER_HOST:
+        return any("ppr:" in mapping for mapping in mappings)
+    plain = {"slot", "node"} | ({"core"} if dialect.family is Family.OPEN_MPI else set())
+    return option.topic is Topic.MAP_BY and has_count and not plain.isdisjoint(mappings[:1])
 
 
 def equivalent(option: MpirunOption, dialect: Dialect) -> tuple[str, ...] | None:
@@ -95,9 +113,8 @@ def taken(option: MpirunOption, written: tuple[str, ...], dialect: Dialect) -> t
 
 def words_for(words: tuple[str, ...], value: str) -> tuple[str, ...]:
     """Return words with a value in them; words without a place for it are said when it is true."""
-    if any("{}" in word for word in words):
-        return tuple(word.replace("{}", value) for word in words)
-    return () if value.lower() in _FALSE else words
+    has_place = any("{}" in word for word in words)
+    return Spelling(words=words).says(value) if has_place or value.lower() not in _FALSE else ()
 
 
 def _value_of(option: MpirunOption) -> str:
@@ -133,7 +150,8 @@ def _instead(option: MpirunOption, written: tuple[str, ...], dialect: Dialect) -
     parts = [(bare, word) for value in option.values for word in value.split(",")]
     if parts and all(part in dialect.instead_of_words for part in parts):
         return tuple(word for part in parts for word in dialect.instead_of_words[part])
+    shown = shlex.join(shown_words(written))
     raise SettingsError(
-        f'cannot give "{" ".join(written)}" to {dialect.name.value}: it has no such option',
+        f'cannot give "{shown}" to {dialect.name.value}: it has no such option',
         hint="leave it out",
     )

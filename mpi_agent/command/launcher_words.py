@@ -2,7 +2,8 @@
 
 Source: horovod 0.28, runner/launch.py (-p, -i, --network-interfaces, --hostfile, -np; its ssh is
 found in PATH and given `-o StrictHostKeyChecking=no`); deepspeed 0.15, launcher/runner.py
-(--hostfile, --ssh_port; pdsh, whose ssh is found in PATH).
+(--hostfile, of which --include and --num_nodes take a part, --ssh_port; pdsh, whose ssh is found
+in PATH).
 """
 
 from __future__ import annotations
@@ -12,8 +13,9 @@ from dataclasses import dataclass
 from pathlib import PurePath
 
 from mpi_agent.command.plan import Choice, LaunchRequest
+from mpi_agent.command.program_kind import module_place
 
-__all__ = ["words_left_open"]
+__all__ = ["with_words", "words_left_open"]
 
 _LETTER_OPTION = len("-p")
 
@@ -75,7 +77,7 @@ _WORDS: Mapping[str, tuple[_Word, ...]] = {
     ),
     "deepspeed": (
         _Word(
-            options=("--hostfile", "-H", "--include", "--num_nodes"),
+            options=("--hostfile", "-H"),
             value=_hostfile,
             reason="the rendered hostfile",
         ),
@@ -84,18 +86,40 @@ _WORDS: Mapping[str, tuple[_Word, ...]] = {
 }
 
 
+_MODULES: Mapping[str, str] = {
+    "horovod.runner": "horovodrun",
+    "horovod.runner.launch": "horovodrun",
+    "horovod.run": "horovodrun",
+    "deepspeed.launcher.runner": "deepspeed",
+}
+"""Which launcher a module is, as in `python -m horovod.runner`."""
+
+
 def words_left_open(request: LaunchRequest, np: int) -> tuple[Choice, ...]:
     """Return what to add to the line of a launcher that is known here; nothing for another."""
-    given = _own_words(request.program[1:])
-    values = (
-        (word, word.value(request, np))
-        for word in _WORDS.get(PurePath(request.program[0]).name, ())
-    )
+    name, place = _launcher(request.program)
+    given = _own_words(request.program[place:])
+    values = ((word, word.value(request, np)) for word in _WORDS.get(name, ()))
     return tuple(
         Choice(words=(word.options[0], value), reason=word.reason)
         for word, value in values
         if value is not None and not _is_given(word.options, given)
     )
+
+
+def with_words(program: tuple[str, ...], choices: tuple[Choice, ...]) -> tuple[str, ...]:
+    """Return a launcher's line with the words that it left open behind its name."""
+    _, place = _launcher(program)
+    added = tuple(word for choice in choices for word in choice.words)
+    return (*program[:place], *added, *program[place:])
+
+
+def _launcher(program: tuple[str, ...]) -> tuple[str, int]:
+    """Return which launcher a line calls, and the index of the first word behind its name."""
+    at = module_place(program)
+    if at is None:
+        return PurePath(program[0]).name, 1
+    return _MODULES.get(program[at].removeprefix("-m"), ""), at + 1
 
 
 def _own_words(words: tuple[str, ...]) -> tuple[str, ...]:

@@ -6,16 +6,17 @@ from dataclasses import replace
 
 from mpi_agent.command.arguments import family_of_name
 from mpi_agent.command.choices import Choices
-from mpi_agent.command.dialling import choose_ssh, dials_by_own_ssh
+from mpi_agent.command.default_choices import choose_defaults
+from mpi_agent.command.dialling import (
+    choose_ssh,
+    dials_by_own_ssh,
+    dials_by_tree,
+    refuse_what_hangs,
+)
 from mpi_agent.command.hostfile import render_hostfile
+from mpi_agent.command.mapping import choose_hosts_and_mapping, choose_np, say_renamed_variables
 from mpi_agent.command.passing import choose_variables
 from mpi_agent.command.placement import Placement
-from mpi_agent.command.placing import (
-    choose_defaults,
-    choose_hosts_and_mapping,
-    choose_np,
-    say_renamed_variables,
-)
 from mpi_agent.command.plan import LaunchPlan, LaunchRequest, PlannedVariable
 from mpi_agent.command.said import Said
 from mpi_agent.command.topics import Family, Topic
@@ -49,6 +50,7 @@ def plan_mpirun(
     choose_defaults(choices, request, hosts)
     if request.ssh is not None:
         choose_ssh(choices, request, request.ssh, hosts)
+    refuse_what_hangs(choices, hosts)
     choose_variables(choices, request)
     choose_np(choices, hosts, placement)
     doubts = said.line.doubts if said.line is not None else ()
@@ -71,7 +73,7 @@ def plan_mpirun(
         passages=request.environment.passages,
         daemon=_daemon(said, stack),
         ssh_options=tuple(translation.ssh_options),
-        dials_by_tree=request.ssh is not None and request.ssh.hosts_can_dial,
+        dials_by_tree=dials_by_tree(choices, hosts),
         dials_by_own_ssh=dials_by_own_ssh(choices),
     )
 

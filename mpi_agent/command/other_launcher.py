@@ -8,12 +8,12 @@ Source: pdsh(1) 2.34, PDSH_RCMD_TYPE; it finds its ssh in PATH, as horovodrun an
 
 from __future__ import annotations
 
+from mpi_agent.command.default_choices import situation_of
 from mpi_agent.command.defaults import DEFAULTS
 from mpi_agent.command.dialects import Dialect, DialectName
 from mpi_agent.command.hostfile import HostfileForm, render_hostfile
-from mpi_agent.command.launcher_words import words_left_open
+from mpi_agent.command.launcher_words import with_words, words_left_open
 from mpi_agent.command.placement import Placement
-from mpi_agent.command.placing import situation_of
 from mpi_agent.command.plan import LaunchPlan, LaunchRequest, PlannedVariable
 from mpi_agent.command.said import Said
 from mpi_agent.command.ssh_arguments import read_ssh_arguments
@@ -45,10 +45,9 @@ def plan_other_launcher(
         _variable("MPI_AGENT_SHIM", "off", "mpirun below this program is the real one"),
     )
     ssh_options, launchers = _for_the_launcher(request, hosts, dialect)
-    added = tuple(word for choice in choices for word in choice.words)
     return LaunchPlan(
         executable=name,
-        argv=(name, *added, *request.program[1:]),
+        argv=with_words(request.program, choices),
         variables=(
             *program_variables(request, hosts, placement.np),
             *told,
@@ -144,7 +143,7 @@ def _ssh_of_the_launcher(
     read = read_ssh_arguments(request.environ[own] if own else "")
     words = " ".join(("-F", request.ssh.config_path, *read.rest))
     found = [_variable(knob.variable, words, "mpirun's ssh dials by the job's ssh_config")]
-    if request.ssh.agent is not None and said.by_agent() is None:
+    if request.ssh.agent is not None and said.by(Topic.SSH_AGENT) is None:
         found.append(
             _variable(dialect.ssh_agent_variable, request.ssh.agent, "the built-in ssh client")
         )

@@ -3,24 +3,31 @@
 from __future__ import annotations
 
 from mpi_agent.command.choices import Choices
+from mpi_agent.command.dialects.dialect import DialectName, mca
 from mpi_agent.command.plan import LaunchRequest
 from mpi_agent.command.topics import Topic
+from mpi_agent.command.variables import removed_variables
 from mpi_agent.errors import SettingsError
+from mpi_agent.variable_wishes import LONGEST_STRING_BYTES
 
 __all__ = ["choose_variables"]
 
-_LONGEST_WORD_BYTES = 131_071
-"""Source: Linux, MAX_ARG_STRLEN with its final NUL; execve(2)."""
+_OWN_LIST = mca("mca_base_env_list")
+"""Source: Open MPI 4.1.4 aborts where -x stands beside it; 5.0.11 takes both, 2026-11."""
 
 
 def choose_variables(choices: Choices, request: LaunchRequest) -> None:
     """Pass variables by name: ours, those that travel, and those that moved off the line."""
-    line = choices.said.line
-    if line is not None and line.parameter("mca_base_env_list"):
+    own_list = choices.said.by_knob(_OWN_LIST)
+    if own_list is not None and choices.dialect.name is DialectName.OPEN_MPI_4:
         choices.notes.append("mca_base_env_list is given, so no variable is added with -x")
         return
-    set_here = {variable.name for variable in choices.variables}
+    set_here = {v.name for v in choices.variables if not v.stays_here}
     names = {*request.environment.names, *set_here, *choices.translation.names}
+    removed = {v.name: v.reason for v in removed_variables(request.environ, choices.dialect)}
+    for name in sorted(names & removed.keys() - set_here):
+        choices.notes.append(f"{name} does not travel: {removed[name]}")
+    names -= removed.keys() - set_here
     if choices.dialect.passes_everything:
         _pass_as_list(choices, sorted(names - {choices.dialect.ssh_arguments.variable}))
     else:
@@ -64,10 +71,10 @@ def _pass_as_list(choices: Choices, names: list[str]) -> None:
         choices.say(Topic.NO_VARIABLES, "", "an empty list of variables crashes Intel MPI")
         return
     word = ",".join(names)
-    if len(word) > _LONGEST_WORD_BYTES:
+    if len(word) > LONGEST_STRING_BYTES:
         raise SettingsError(
             f"cannot pass {len(names)} variables to the ranks: their names take "
-            f"{len(word)} bytes, and one argument has room for {_LONGEST_WORD_BYTES}",
+            f"{len(word)} bytes, and one argument has room for {LONGEST_STRING_BYTES}",
             hint="pass fewer with --env-prefix, or read them from a file in the program",
         )
     reason = "by name; without a list Hydra passes the launcher's whole environment"

@@ -35,7 +35,8 @@ class PlacementRequest:
 
     Attributes:
         np: processes asked for, None for the sum of slots.
-        per_host: processes per host asked for, None when the mapping decides.
+        per_host: processes per host asked for, of all applications together; None when the
+            mapping decides.
         mapping: the user's own mapping, such as `slot`, None when it is for us to choose.
     """
 
@@ -65,6 +66,8 @@ class Placement:
 def asks_to_oversubscribe(line: MpirunLine | None, environ: Mapping[str, str]) -> bool:
     """Return whether the user asked for more processes than slots."""
     policies = [environ.get("PRTE_MCA_rmaps_default_mapping_policy", "")]
+    if line is not None and (policy := line.parameter("rmaps_default_mapping_policy")):
+        policies += policy.values[1:]
     switches = [environ.get("OMPI_MCA_rmaps_base_oversubscribe", "")]
     if line is not None:
         if line.has(Topic.OVERSUBSCRIBE):
@@ -114,8 +117,10 @@ def placement_request(
 
 
 def _line_np(line: MpirunLine | None) -> int | None:
+    """Return how many processes the applications of a line get, None when it does not say."""
     if line is None:
         return None
+    _refuse_two_counts(line)
     if all(count is None for count in line.np_counts):
         if len(line.np_counts) > 1 and not line.has(Topic.PER_HOST):
             raise SettingsError(
@@ -124,13 +129,35 @@ def _line_np(line: MpirunLine | None) -> int | None:
                 hint="give each application its own -np",
             )
         return None
-    for count in line.np_counts:
-        if count is None or not count.isdigit() or int(count) < 1:
+    for number, count in enumerate(line.np_counts, start=1):
+        if count is None:
             raise SettingsError(
-                f'cannot use "-np {count or ""}" of the mpirun line: not a number of processes',
-                hint="each application needs -np with a number of at least 1, or none has it",
+                f"cannot count the processes of the mpirun line: application {number} of "
+                f"{len(line.np_counts)} does not say how many it gets",
+                hint="give each application its own -np",
+            )
+        if not count.isdigit() or int(count) < 1:
+            raise SettingsError(
+                f'cannot use "-np {count}" of the mpirun line: not a number of processes',
+                hint="write -np with a number of at least 1, or leave it out for every slot",
             )
     return sum(int(count) for count in line.np_counts if count is not None)
+
+
+def _refuse_two_counts(line: MpirunLine) -> None:
+    """Refuse two counts for one application.
+
+    Source: Open MPI 4.1.4 takes the last, 5.0.11 the first, MPICH 4.0.2 ends; seen 2026-11-30.
+    """
+    seen: dict[int, str] = {}
+    for option in line.options_of(Topic.NP):
+        count = option.values[0] if option.values else ""
+        if seen.setdefault(option.application, count) != count:
+            raise SettingsError(
+                f"cannot start both {seen[option.application]} and {count} processes: the mpirun "
+                "line says -np twice",
+                hint="give one of them",
+            )
 
 
 def _mapping_of(line: MpirunLine | None) -> str | None:
@@ -143,15 +170,25 @@ def _mapping_of(line: MpirunLine | None) -> str | None:
 
 
 def _per_host(line: MpirunLine | None) -> int | None:
+    """Return how many processes each host gets, of all applications together.
+
+    Raises:
+        SettingsError: the line counts by something that only the hosts know, and gives no -np.
+    """
     if line is None:
         return None
     for value in line.values_of(Topic.MAP_BY):
         if match := _PER_HOST.search(value):
             return int(match[1])
-    counts = [
-        value for value in line.values_of(Topic.PER_HOST) if value.isdigit() and int(value) > 0
-    ]
-    return int(counts[0]) if counts else None
+        if value.lower().startswith("ppr:") and all(count is None for count in line.np_counts):
+            raise SettingsError(
+                f'cannot count the processes of "--map-by {value}": how many of these a host has '
+                "is not known",
+                hint="give -np too, or count by host, as in --map-by ppr:2:node",
+            )
+    counts = [int(v) for v in line.values_of(Topic.PER_HOST) if v.isdigit() and int(v) > 0]
+    says_all = len(counts) == len(line.np_counts)
+    return sum(counts) if says_all else (counts[0] if counts else None)
 
 
 def place(request: PlacementRequest, hosts: HostList) -> Placement:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from mpi_agent.command.hiding import shown_words
 from mpi_agent.environment import Passage, RankEnvironment
 
 __all__ = [
@@ -55,8 +56,10 @@ class Surroundings:
             it is not known (yet), or where nothing needs to be said.
         launcher_address: where the hosts reach the launcher; None where it is not known.
         launcher_interface: the interface that has this address.
-        has_rdma: there are RDMA devices.
-        reads_other_processes: process_vm_readv works here.
+        has_rdma: there are RDMA devices, or may be: the launcher or a host has one, or a host was
+            not asked, or did not tell.
+        process_vm_readv_works: in the launcher's container. A host cannot be asked without a
+            program of ours there; pods of one job share their security profile.
         session_directory: where daemons keep their files, None for their own choice.
     """
 
@@ -64,7 +67,7 @@ class Surroundings:
     launcher_address: str | None = None
     launcher_interface: str | None = None
     has_rdma: bool = False
-    reads_other_processes: bool = True
+    process_vm_readv_works: bool = True
     session_directory: str | None = None
 
 
@@ -120,6 +123,7 @@ class PlannedVariable:
 
     Attributes:
         is_secret: its value must not be shown.
+        stays_here: for ranks on the launcher itself, which inherit it; it is not passed by name.
     """
 
     name: str
@@ -127,6 +131,7 @@ class PlannedVariable:
     reason: str
     said_by: str = AGENT
     is_secret: bool = False
+    stays_here: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -175,18 +180,8 @@ class LaunchPlan:
 
     @property
     def shown_argv(self) -> tuple[str, ...]:
-        """The argv for logs: a value that the user wrote behind an option is left out.
-
-        Open MPI's `-x NAME=VALUE` is one word, Hydra's `-genv NAME VALUE` and `-env` are three.
-        """
-        shown = list(self.argv)
-        for at, word in enumerate(self.argv[:-1]):
-            option, following = word.replace("--", "-"), self.argv[at + 1]
-            if option == "-x" and "=" in following:
-                shown[at + 1] = f"{following.partition('=')[0]}=..."
-            elif option in {"-genv", "-env"} and at + 2 < len(shown):
-                shown[at + 2] = "..."
-        return tuple(shown)
+        """The argv for logs, without values of variables that the user wrote into it."""
+        return shown_words(self.argv)
 
     def environment(self, environ: Mapping[str, str]) -> dict[str, str]:
         """Return the whole environment of the command.

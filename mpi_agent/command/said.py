@@ -38,17 +38,12 @@ class Said:
                 words = (option.spelling, *option.values)
                 return Choice(words=words, reason=topic.value, said_by=COMMAND_LINE)
         spelling = self.dialect.spelling(topic)
-        return self.by_knob(spelling.knob) if spelling and spelling.knob else None
-
-    def by_agent(self) -> Choice | None:
-        """Return by what the user has hosts dialled in place of ssh, be it by a variable."""
-        found = self.by(Topic.SSH_AGENT)
-        own = self.dialect.ssh_agent_variable
-        if found is None and self.environ.get(own):
-            return Choice(
-                words=(f"{own}={self.environ[own]}",), reason=Topic.SSH_AGENT.value, said_by=own
-            )
-        return found
+        if spelling is None:
+            return None
+        if spelling.knob is not None and (found := self.by_knob(spelling.knob)):
+            return found
+        own = next((name for name in spelling.variables if self.environ.get(name)), None)
+        return self._by_variable(own, topic.value) if own is not None else None
 
     @property
     def chooses_cpus(self) -> bool:
@@ -68,10 +63,23 @@ class Said:
         for name in (knob.name, *knob.aliases):
             if found := self._parameter(name):
                 return found
+        if knob.option is None and self._names_variable(knob.variable):
+            return Choice(words=(knob.variable,), reason=knob.name, said_by=COMMAND_LINE)
         own = users_own(knob, self.environ)
-        if own is None:
-            return None
-        return Choice(words=(f"{own}={self.environ[own]}",), reason=knob.name, said_by=own)
+        return self._by_variable(own, knob.name) if own is not None else None
+
+    def value_of(self, knob: Knob) -> str | None:
+        """Return the value that the user gave to a knob, None where he gave none."""
+        found = self.by_knob(knob)
+        return None if found is None else found.words[-1].rpartition("=")[2]
+
+    def _by_variable(self, name: str, reason: str) -> Choice:
+        return Choice(words=(f"{name}={self.environ[name]}",), reason=reason, said_by=name)
+
+    def _names_variable(self, name: str) -> bool:
+        """Return whether the line gives a variable to the ranks, as `-genv I_MPI_PIN 1` does."""
+        given = self.line.values_of(Topic.VARIABLE) if self.line is not None else ()
+        return name in {value.partition("=")[0] for value in given}
 
     def decides(self, names: Iterable[str]) -> Choice | None:
         """Return how the user set one of some parameters or variables."""

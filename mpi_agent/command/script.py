@@ -8,12 +8,13 @@ from __future__ import annotations
 import posixpath
 import shlex
 
+from mpi_agent.command.hiding import HeldValue, secret_values
 from mpi_agent.command.plan import LaunchPlan, PlannedVariable
-from mpi_agent.command.show import hidden_variable
 from mpi_agent.variable_names import is_secret, is_variable_name
 
 __all__ = ["render_script"]
 
+_SHIM_VARIABLE = "MPI_AGENT_SHIM"
 _END_OF_HOSTFILE = "END OF HOSTFILE"
 """No line of a hostfile: a host's name has no blanks."""
 
@@ -28,14 +29,15 @@ def render_script(plan: LaunchPlan) -> str:
     lines = [
         "#!/bin/sh",
         "# Written by `mpi-agent plan --output shell`. Does what `mpi-agent launch` does once the",
-        "# hosts are ready: run it where a launch or a wait has left its ssh configuration.",
+        "# hosts are ready. It needs the ssh_config that a launch or a wait has written here; ssh",
+        "# options of the mpirun line stand in that file only after a launch of this line.",
         *([f"# Goes to the ranks as it is set here: {' '.join(taken_along)}"] * bool(taken_along)),
         "set -eu",
         "",
         *_hostfile_lines(plan),
         "",
         *(f"unset {v.name}" for v in plan.removed_variables if is_variable_name(v.name)),
-        *(line for variable in plan.variables for line in _variable_lines(variable)),
+        *(line for variable in _exported(plan) for line in _variable_lines(variable)),
         "",
         *_command_lines(plan),
     ]
@@ -59,6 +61,10 @@ def _hostfile_lines(plan: LaunchPlan) -> tuple[str, ...]:
     )
 
 
+def _exported(plan: LaunchPlan) -> tuple[PlannedVariable, ...]:
+    return tuple(variable for variable in plan.variables if variable.name != _SHIM_VARIABLE)
+
+
 def _variable_lines(variable: PlannedVariable) -> tuple[str, ...]:
     name = variable.name
     if variable.is_secret or is_secret(name):
@@ -79,24 +85,43 @@ def _command_lines(plan: LaunchPlan) -> tuple[str, ...]:
     """
     words = _words(plan)
     if "/" in plan.argv[0] or "/" not in plan.executable:
-        return (f"exec {' '.join((shlex.quote(plan.executable), *words))}",)
+        return (_becomes(plan, (shlex.quote(plan.executable), *words)),)
     directory, name = posixpath.split(plan.executable)
     found = shlex.quote(plan.executable)
     return (
         f'[ "$(command -v {shlex.quote(name)})" = {found} ] || PATH={shlex.quote(directory)}:$PATH',
-        f"exec {' '.join((shlex.quote(name), *words))}",
+        _becomes(plan, (shlex.quote(name), *words)),
     )
+
+
+def _becomes(plan: LaunchPlan, words: tuple[str, ...]) -> str:
+    """Return the line that becomes the command, with a variable that nobody needs as the last.
+
+    Source: MPICH 4.0.2's -genvlist loses the last variable of mpiexec's environment, and dash
+    hands variables on in an order of its own; env appends what it did not find (2026-11).
+    """
+    shims = [v.value for v in plan.variables if v.name == _SHIM_VARIABLE]
+    env = [f"env -u {_SHIM_VARIABLE} {_SHIM_VARIABLE}={shlex.quote(value)}" for value in shims[-1:]]
+    return " ".join(("exec", *env, *words))
 
 
 def _words(plan: LaunchPlan) -> tuple[str, ...]:
     """Return argv without its first word, quoted; secrets as references to their variables."""
-    triples = zip(plan.argv[1:], plan.shown_argv[1:], plan.argv[:-1], strict=True)
-    return tuple(_word(word, shown, before) for word, shown, before in triples)
+    pairs = zip(plan.argv, secret_values(plan.argv), strict=True)
+    return tuple(_word(word, held) for word, held in pairs)[1:]
 
 
-def _word(word: str, shown: str, before: str) -> str:
-    name = hidden_variable(word, shown, before)
-    if name is None or not is_secret(name):
-        return shlex.quote(word)
-    is_assignment = word.startswith(f"{name}=")
-    return f"{name}=" * is_assignment + f'"{_reference(name)}"'
+def _word(word: str, held: tuple[HeldValue, ...]) -> str:
+    """Return a quoted word in which a reference stands for each secret."""
+    pieces: list[str] = []
+    at = 0
+    for value in held:
+        if is_variable_name(value.name):
+            pieces += (_quoted(word[at : value.start]), f'"{_reference(value.name)}"')
+            at = value.end
+    pieces.append(_quoted(word[at:]))
+    return "".join(pieces) or "''"
+
+
+def _quoted(text: str) -> str:
+    return shlex.quote(text) if text else ""

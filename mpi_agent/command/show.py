@@ -8,17 +8,15 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import TypeAlias
 
+from mpi_agent.command.hiding import HIDDEN, shown_words
 from mpi_agent.command.plan import AGENT, Choice, LaunchPlan, PlannedVariable
-from mpi_agent.variable_names import is_secret, is_variable_name
+from mpi_agent.variable_names import is_secret
 
-__all__ = ["PlanValue", "hidden_variable", "plan_values", "render_environment", "render_plan"]
+__all__ = ["PlanValue", "plan_values", "render_environment", "render_plan"]
 
 PlanValue: TypeAlias = "str | int | Sequence[PlanValue] | Mapping[str, PlanValue] | None"
-
-_HIDDEN = "..."
 
 
 def render_plan(plan: LaunchPlan) -> str:
@@ -26,9 +24,9 @@ def render_plan(plan: LaunchPlan) -> str:
     sections = (
         (f"hostfile {plan.hostfile_path}", plan.hostfile_text.splitlines()),
         ("executable", [_printable(plan.executable)]),
-        ("argv", [_quoted(_shown_words(plan, plan.argv))]),
-        ("added to argv", [_choice_line(plan, choice) for choice in plan.choices]),
-        ("kept as the user said", [_choice_line(plan, choice) for choice in plan.kept]),
+        ("argv", [_quoted(plan.shown_argv)]),
+        ("added to argv", [_choice_line(choice) for choice in plan.choices]),
+        ("kept as the user said", [_choice_line(choice) for choice in plan.kept]),
         ("variables", [_variable_line(variable) for variable in plan.variables]),
         (
             "removed variables",
@@ -63,12 +61,12 @@ def plan_values(plan: LaunchPlan) -> Mapping[str, PlanValue]:
     """Return everything in a plan as values for JSON; a value that is not shown is null."""
     return {
         "executable": plan.executable,
-        "argv": _shown_words(plan, plan.argv),
+        "argv": plan.shown_argv,
         "np": plan.np,
         "daemon": plan.daemon,
         "hostfile": {"path": plan.hostfile_path, "text": plan.hostfile_text},
-        "added": [_choice_values(plan, choice) for choice in plan.choices],
-        "kept": [_choice_values(plan, choice) for choice in plan.kept],
+        "added": [_choice_values(choice) for choice in plan.choices],
+        "kept": [_choice_values(choice) for choice in plan.kept],
         "variables": [_variable_values(variable) for variable in plan.variables],
         "removed_variables": [
             {"name": variable.name, "reason": variable.reason}
@@ -87,46 +85,18 @@ def plan_values(plan: LaunchPlan) -> Mapping[str, PlanValue]:
     }
 
 
-def hidden_variable(word: str, shown: str, before: str) -> str | None:
-    """Return the variable whose value a word of an argv holds, None where it holds none.
-
-    Args:
-        shown: the word as `LaunchPlan.shown_argv` has it.
-        before: the word in front of it.
-    """
-    name, equals, _ = word.partition("=")
-    if shown != word:
-        return before if shown == _HIDDEN else name
-    return name if equals and is_variable_name(name) and is_secret(name) else None
-
-
-def _shown_words(plan: LaunchPlan, words: tuple[str, ...]) -> tuple[str, ...]:
-    """Return words of a command without the values that the user wrote in them."""
-    shown = replace(plan, argv=words).shown_argv
-    befores = ("", *words)
-    return tuple(
-        _without_value(word, shown_word, before)
-        for word, shown_word, before in zip(words, shown, befores, strict=False)
-    )
-
-
-def _without_value(word: str, shown: str, before: str) -> str:
-    name = hidden_variable(word, shown, before)
-    return shown if name is None or shown != word else f"{name}={_HIDDEN}"
-
-
 def _is_shown(variable: PlannedVariable) -> bool:
     is_ours = variable.said_by == AGENT
     return is_ours and not variable.is_secret and not is_secret(variable.name)
 
 
 def _variable_line(variable: PlannedVariable) -> str:
-    value = shlex.quote(_printable(variable.value)) if _is_shown(variable) else _HIDDEN
+    value = shlex.quote(_printable(variable.value)) if _is_shown(variable) else HIDDEN
     return f"{variable.name}={value}  # {_because(variable.reason, variable.said_by)}"
 
 
-def _choice_line(plan: LaunchPlan, choice: Choice) -> str:
-    words = _quoted(_shown_words(plan, choice.words))
+def _choice_line(choice: Choice) -> str:
+    words = _quoted(shown_words(choice.words))
     return f"{words}  # {_because(choice.reason, choice.said_by)}"
 
 
@@ -134,8 +104,8 @@ def _because(reason: str, said_by: str) -> str:
     return _printable(reason if said_by == AGENT else f"{reason}; said by {said_by}")
 
 
-def _choice_values(plan: LaunchPlan, choice: Choice) -> Mapping[str, PlanValue]:
-    words = _shown_words(plan, choice.words)
+def _choice_values(choice: Choice) -> Mapping[str, PlanValue]:
+    words = shown_words(choice.words)
     return {"words": words, "reason": choice.reason, "said_by": choice.said_by}
 
 

@@ -86,6 +86,7 @@ def _choose_by_name(wanted: str, directories: tuple[str, ...]) -> MpiStack:
     for candidate in _candidates(directories, _LAUNCHER_NAMES):
         with contextlib.suppress(MpirunNotRunnableError, StackUnsupportedError):
             found.append(_ask(candidate))
+    found = list({Path(stack.mpirun).resolve(): stack for stack in reversed(found)}.values())[::-1]
     for stack in found:
         if stack.short_name.startswith(wanted.lower().replace("_", "").replace("-", "")):
             return stack

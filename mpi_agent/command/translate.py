@@ -15,15 +15,17 @@ from dataclasses import dataclass, field
 from mpi_agent.command.arguments import MpirunLine, MpirunOption
 from mpi_agent.command.dialects import Dialect
 from mpi_agent.command.equivalents import (
+    contradicts,
     equivalent,
     is_foreign_value,
     refusal,
     taken,
     words_for,
 )
+from mpi_agent.command.hiding import shown_words
 from mpi_agent.command.ssh_arguments import read_ssh_arguments
 from mpi_agent.command.topics import Family, Topic
-from mpi_agent.environment import is_secret
+from mpi_agent.variable_names import is_secret, variables_that_fit
 
 __all__ = ["Translation", "translate"]
 
@@ -73,16 +75,17 @@ class _Translator:
         self._hostfile_path = hostfile_path
         self._environ = environ
         self._found = Translation(tokens=line.tokens)
-        self._edits: list[tuple[MpirunOption, tuple[str, ...]]] = []
+        self._edits: list[tuple[range, tuple[str, ...]]] = []
 
     def translate(self) -> Translation:
         """Return what became of the line."""
         for option in self._line.options:
             self._look_at(option)
         self._pass_names_only()
+        self._end_options()
         tokens = list(self._line.tokens)
-        for option, words in sorted(self._edits, key=lambda edit: -edit[0].at):
-            tokens[option.at : option.end] = words
+        for place, words in sorted(self._edits, key=lambda edit: -edit[0].start):
+            tokens[place.start : place.stop] = words
         self._found.tokens = tuple(tokens)
         return self._found
 
@@ -96,7 +99,7 @@ class _Translator:
             self._pass_variables(option, is_foreign=is_foreign)
         elif self._is_ssh_arguments(option):
             self._read_ssh_arguments(option)
-        elif self._contradicts(option):
+        elif contradicts(option, self._line, self._dialect):
             note = f"{self._written(option)} is left out: the line gives the ranks per host too"
             self._replace(option, (), note)
         elif is_foreign or is_foreign_value(option, self._dialect):
@@ -119,6 +122,18 @@ class _Translator:
             note = f"{option.spelling} became a list of {', '.join(self._found.names)}"
             self._replace(option, (), note)
 
+    def _end_options(self) -> None:
+        """Leave out what ends the options in front of a program, which only Open MPI takes.
+
+        Source: `mpiexec -n 2 -- ./a` is an "unrecognized argument --" for MPICH 4.0.2, 5.0.2 and
+        Intel MPI 2021.18, and ends with 255; tried 2026-11.
+        """
+        if not self._is_for_hydra:
+            return
+        for at in self._line.ends_of_options:
+            self._edits.append((range(at, at + 1), ()))
+            self._found.notes.append(f"-- is left out, as {self._title} does not take it")
+
     def _renamed(self, option: MpirunOption) -> tuple[str, ...] | None:
         """Return what says a parameter that this version ignores in silence."""
         name = f"OMPI_MCA_{option.values[0]}" if option.values else ""
@@ -126,26 +141,11 @@ class _Translator:
 
     def _rename(self, option: MpirunOption) -> None:
         words = words_for(self._renamed(option) or (), option.values[-1])
-        said = f"is written {shlex.join(words)}" if words else "is left out"
+        said = f"is written {shlex.join(shown_words(words))}" if words else "is left out"
         self._replace(option, words, f"{self._written(option)} {said}, as {self._title} wants it")
 
-    def _contradicts(self, option: MpirunOption) -> bool:
-        """Return whether a mapping stands beside a count per host, of which one must go.
-
-        Source: `--npernode 2 --map-by slot`: Open MPI 4.1.4 obeys the mapping alone and starts a
-        rank per slot, 5.0.11 ends with 213; measured 2026-11-30. For Hydra both become -ppn, of
-        which MPICH 4.0.2 and Intel MPI take one; -map-by core beside it is Hydra's own.
-        """
-        beside = [o for o in self._line.options if o.application == option.application]
-        mappings = [o.values[0].lower() for o in beside if o.topic is Topic.MAP_BY and o.values]
-        has_count = any(o.topic is Topic.PER_HOST for o in beside)
-        if option.topic is Topic.PER_HOST:
-            return any("ppr:" in mapping for mapping in mappings)
-        plain = {"slot", "node"} | ({"core"} if self._dialect.family is Family.OPEN_MPI else set())
-        return option.topic is Topic.MAP_BY and has_count and not plain.isdisjoint(mappings[:1])
-
     def _replace(self, option: MpirunOption, words: tuple[str, ...], note: str | None) -> None:
-        self._edits.append((option, words))
+        self._edits.append((range(option.at, option.end), words))
         if note:
             self._found.notes.append(note)
 
@@ -154,7 +154,7 @@ class _Translator:
         words = self._line.tokens[option.at : option.end]
         if option.topic is Topic.VARIABLE:
             words = (option.spelling, _name_and_value(option)[0])
-        return shlex.join(words)
+        return shlex.join(shown_words(words))
 
     def _point_to_our_hostfile(self, option: MpirunOption) -> None:
         spelling = self._dialect.spellings[Topic.HOSTFILE]
@@ -181,7 +181,9 @@ class _Translator:
             self._pass_by_names(option, is_foreign=is_foreign)
             return
         name, value = _name_and_value(option)
-        if value is None and name not in self._environ and "*" not in name:
+        if value is None and name.endswith("*"):
+            self._pass_all_that_fit(option, name)
+        elif value is None and name not in self._environ:
             note = f"{self._written(option)} is left out: the variable is not set here"
             self._replace(option, (), note)
         elif value is not None and is_secret(name):
@@ -192,6 +194,26 @@ class _Translator:
             self._pass_in_own_words(option, name, value)
         else:
             self._correct_spelling(option)
+
+    def _pass_all_that_fit(self, option: MpirunOption, pattern: str) -> None:
+        """Name each variable that is set here for a pattern such as `LAB_*`.
+
+        Source: Open MPI 5.0.11 expands it, 4.1.4 warns that it is not set, and Hydra takes its
+        lists literally.
+        """
+        fitting = variables_that_fit(pattern, self._environ)
+        note = f"{self._written(option)} stands for {', '.join(fitting.names)}"
+        if not fitting.names:
+            note = f"{self._written(option)} is left out: it fits no variable that may travel"
+        if fitting.left_out:
+            note += f"; left out: {', '.join(fitting.left_out)}, as each host has its own"
+        words: tuple[str, ...] = ()
+        if self._is_for_hydra or len(self._line.np_counts) == 1:
+            self._found.names += fitting.names
+        else:
+            says = self._dialect.spellings[Topic.VARIABLE].says
+            words = tuple(word for name in fitting.names for word in says(name))
+        self._replace(option, words, note)
 
     def _pass_in_own_words(self, option: MpirunOption, name: str, value: str | None) -> None:
         words: tuple[str, ...] = ()
@@ -238,7 +260,7 @@ class _Translator:
         if words == ():
             self._replace(option, (), f"{self._written(option)} is left out: it is so anyway")
         elif words is not None:
-            said = f"is written {shlex.join(words)}, as {self._title} wants it"
+            said = f"is written {shlex.join(shown_words(words))}, as {self._title} wants it"
             self._replace(option, words, f"{self._written(option)} {said}")
         elif topic is not None and topic in dialect.needless:
             reason = dialect.needless[topic]
@@ -252,7 +274,7 @@ class _Translator:
         words = taken(option, written, self._dialect)
         if words == written:
             return
-        said = f"is written {shlex.join(words)}" if words else "is left out"
+        said = f"is written {shlex.join(shown_words(words))}" if words else "is left out"
         self._replace(option, words, f"{self._written(option)} {said}, as {self._title} wants it")
 
     @property

@@ -4,19 +4,29 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from mpi_agent.command.defaults import INJECTED_BY_OPERATORS, RESOURCE_MANAGER_PREFIXES
+from mpi_agent.command.defaults import INJECTED_BY_OPERATORS
 from mpi_agent.command.dialects import Dialect, Knob
 from mpi_agent.command.plan import LaunchRequest, PlannedVariable, RemovedVariable
-from mpi_agent.environment import is_secret
+from mpi_agent.environment import interface_variables, is_secret
 from mpi_agent.job.hosts import HostList
+from mpi_agent.variable_names import RESOURCE_MANAGER_PREFIXES
 
 __all__ = [
+    "HOSTFILE_VARIABLES",
     "is_users_own",
     "moved_variables",
     "program_variables",
     "removed_variables",
     "users_own",
 ]
+
+HOSTFILE_VARIABLES = (
+    "OMPI_MCA_orte_default_hostfile",
+    "PRTE_MCA_prte_default_hostfile",
+    "HYDRA_HOST_FILE",
+    "I_MPI_HYDRA_HOST_FILE",
+)
+"""By which launchers are told their hostfile; also by operators, then always the same one."""
 
 _GIVEN_BY_ENV = "--env"
 
@@ -69,7 +79,28 @@ def program_variables(
         and not request.environment.keeps_back(name)
         and (name.startswith("MPI_AGENT_") or name not in request.environ)
     )
-    return (*given, *added)
+    return (*given, *added, *_of_local_ranks(request, hosts, asked))
+
+
+def _of_local_ranks(
+    request: LaunchRequest, hosts: HostList, asked: set[str]
+) -> tuple[PlannedVariable, ...]:
+    """Return what ranks on the launcher are told of its network, as workers tell theirs."""
+    is_worker_too = hosts.remote and len(hosts.remote) < len(hosts.hosts)
+    if not is_worker_too or request.loopback_only or not request.sets_defaults:
+        return ()
+    here = request.surroundings
+    found = interface_variables(request.environ, here.launcher_interface, has_rdma=here.has_rdma)
+    return tuple(
+        PlannedVariable(
+            name=name,
+            value=value,
+            reason="the interface of the launcher's own address, for ranks here",
+            stays_here=True,
+        )
+        for name, value in found
+        if name not in asked and not request.environment.keeps_back(name)
+    )
 
 
 def removed_variables(
@@ -78,8 +109,10 @@ def removed_variables(
     """Return what must not reach the launcher, sorted by name."""
     found: dict[str, str] = {}
     for name, value in environ.items():
-        if name in INJECTED_BY_OPERATORS and dialect is not None:
-            found[name] = "an operator's; options say it to every version"
+        if name in HOSTFILE_VARIABLES and dialect is not None:
+            found[name] = "the hostfile is rendered anew, and an option names it"
+        elif name in INJECTED_BY_OPERATORS and dialect is not None:
+            found[name] = "an operator sets it; options say the same to every version"
         elif name.startswith(RESOURCE_MANAGER_PREFIXES):
             found[name] = "would have the daemons started by a resource manager"
         elif dialect is not None and not value and name.startswith("PRTE_MCA_"):

@@ -20,12 +20,22 @@ missing, 213 and 250 bad usage, 255 a daemon failed; measured 2026-11.
 """
 
 
-def conclude(process_exit: ProcessExit, *, program: str, stopped_by: int | None) -> Ending:
+def conclude(
+    process_exit: ProcessExit,
+    *,
+    program: str,
+    stopped_by: int | None,
+    started_everywhere: bool = False,
+    hides_stops: bool = False,
+) -> Ending:
     """Return what an exit means.
 
     Args:
         program: what was run, for the sentence.
         stopped_by: signal that told us to stop, None when nobody did.
+        started_everywhere: every host was dialled, so a code that mpirun uses for a failed start
+            is not one.
+        hides_stops: this mpirun may end with 0 when it was stopped, as MPICH 4.0.2's does.
 
     A program that ends with 0 after a stop was asked for has finished by itself and keeps its
     code; any other code is then mpirun's way of saying that it was stopped.
@@ -33,12 +43,12 @@ def conclude(process_exit: ProcessExit, *, program: str, stopped_by: int | None)
     lasted = describe_seconds(process_exit.duration_s)
     how = describe_exit(process_exit)
     code = process_exit.shell_code
-    if code == 0:
+    if code == 0 and not (hides_stops and stopped_by is not None):
         verdict, summary = Verdict.SUCCEEDED, f"{program} succeeded after {lasted}"
     elif stopped_by is not None:
         verdict, code = Verdict.STOPPED, 128 + stopped_by
         summary = f"{program} was stopped on request after {lasted} (mpirun: {how})"
-    elif code in _LAUNCH_CODES:
+    elif code in _LAUNCH_CODES and not started_everywhere:
         verdict = Verdict.LAUNCH_FAILED
         summary = (
             f"{program} probably never started: mpirun ended with exit code {code} after {lasted}"

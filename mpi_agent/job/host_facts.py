@@ -18,6 +18,7 @@ class HostFacts:
         cpus: that the kernel would let a program run on; None where it cannot be told.
         directories: with short paths, writable, the most wanted one first.
         has_ssh_config: the launcher's ssh configuration is a readable file there too.
+        has_rdma: there is an RDMA device, of any maker; None where it cannot be told.
     """
 
     gpus: int | None = None
@@ -25,6 +26,7 @@ class HostFacts:
     cpus: int | None = None
     directories: tuple[str, ...] = ()
     has_ssh_config: bool = False
+    has_rdma: bool | None = None
 
     def __post_init__(self) -> None:
         if self.gpus is not None and self.gpus < 0:

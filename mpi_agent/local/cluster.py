@@ -209,7 +209,13 @@ def _remove_leftovers(parent: str) -> None:
 def _temporary_directory(parent: str) -> Iterator[Path]:
     """Provide a directory with a short path: sockets below it may have 108 bytes."""
     _remove_leftovers(parent)
-    root = Path(tempfile.mkdtemp(prefix=f"{_own_prefix()}{os.getpid()}-", dir=parent))
+    try:
+        root = Path(tempfile.mkdtemp(prefix=f"{_own_prefix()}{os.getpid()}-", dir=parent))
+    except OSError as error:
+        raise StateDirectoryError(
+            f'cannot keep the job\'s files in "{parent}": {error.strerror}',
+            hint="name a writable directory with --state-dir",
+        ) from error
     try:
         yield root
     finally:

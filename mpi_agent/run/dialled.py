@@ -16,6 +16,7 @@ import shutil
 from collections.abc import Sequence
 from pathlib import Path
 
+from mpi_agent.errors import StateDirectoryError
 from mpi_agent.job.hosts import fold_names
 
 __all__ = ["DialledHosts"]
@@ -32,6 +33,10 @@ class DialledHosts:
         expected: hosts of the job that are reached by ssh.
         enough: how many of them the launcher itself dials; the rest are dialled by hosts.
         no_news_s: how long after the last mark the rest is given up.
+
+    Raises:
+        StateDirectoryError: marks of an earlier launch cannot be removed; they would look like
+            hosts that this one dialled.
     """
 
     def __init__(
@@ -46,14 +51,13 @@ class DialledHosts:
         self._expected = tuple(expected)
         self._enough = len(self._expected) if enough is None else enough
         self._no_news_s = no_news_s
-        shutil.rmtree(directory, ignore_errors=True)
-        directory.mkdir(mode=0o700, exist_ok=True)
+        _make_anew(directory)
 
     @property
     def missing(self) -> tuple[str, ...]:
         """Hosts that were not dialled yet, in the order of the job; none once enough were."""
         marks = self._marks()
-        missing = tuple(name for name in self._expected if name not in marks)
+        missing = tuple(name for name in self._expected if _without_end_dot(name) not in marks)
         return missing if len(self._expected) - len(missing) < self._enough else ()
 
     @property
@@ -63,7 +67,7 @@ class DialledHosts:
 
     def _marks(self) -> set[str]:
         try:
-            return {path.name for path in self._directory.iterdir()}
+            return {_without_end_dot(path.name) for path in self._directory.iterdir()}
         except FileNotFoundError:
             return set()
 
@@ -94,3 +98,20 @@ class DialledHosts:
         """Remove the marks."""
         with contextlib.suppress(OSError):
             shutil.rmtree(self._directory)
+
+
+def _make_anew(directory: Path) -> None:
+    try:
+        with contextlib.suppress(FileNotFoundError):
+            shutil.rmtree(directory)
+        directory.mkdir(mode=0o700)
+    except OSError as error:
+        raise StateDirectoryError(
+            f'cannot note which hosts are dialled in "{directory}": {error.strerror}',
+            hint="remove it, or name another directory with --state-dir",
+        ) from error
+
+
+def _without_end_dot(name: str) -> str:
+    """Return a host's name as the job has it: a user may have called it by its absolute form."""
+    return name.removesuffix(".")

@@ -60,11 +60,11 @@ async def supervise(
     """
     others = children.running
     child = _start(plan, environ, children)
-    emit(ProgramStarted(argv=plan.shown_argv, pid=child.pid, np=plan.np, host_count=host_count))
-    children.adopt_orphans()
-    watch = _Watch(child, inbox, emit, grace_s, asyncio.create_task(alarm()))
     try:
-        await watch.until_ended()
+        emit(ProgramStarted(argv=plan.shown_argv, pid=child.pid, np=plan.np, host_count=host_count))
+        children.adopt_orphans()
+        watch = _Watch(child, inbox, emit, grace_s)
+        await watch.until_ended(alarm)
         return Supervised(
             process_exit=await child.wait(), stopped_by=watch.stopped_by, alarm=watch.alarmed
         )
@@ -84,48 +84,44 @@ def _start(plan: LaunchPlan, environ: Mapping[str, str], children: Children) -> 
 class _Watch:
     """Passes on what comes while the child runs: signals, the alarm, the end of the grace."""
 
-    def __init__(
-        self,
-        child: Child,
-        inbox: SignalInbox,
-        emit: EventSink,
-        grace_s: float,
-        alarm: asyncio.Task[str],
-    ) -> None:
+    def __init__(self, child: Child, inbox: SignalInbox, emit: EventSink, grace_s: float) -> None:
         self._child = child
         self._inbox = inbox
         self._emit = emit
         self._grace_s = grace_s
-        self._alarm = alarm
         self._kill_at_s: float | None = None
         self._stops = 0
         self.stopped_by: signal.Signals | None = None
         self.alarmed: str | None = None
 
-    async def until_ended(self) -> None:
-        """Return once the child is gone."""
+    async def until_ended(self, alarm: Callable[[], Coroutine[None, None, str]]) -> None:
+        """Return once the child is gone; nothing that was waited for goes on after that."""
         ended = asyncio.create_task(self._child.wait())
+        alarmed = asyncio.create_task(alarm())
+        received = asyncio.create_task(self._inbox.next())
         try:
             while not ended.done():
-                received = asyncio.create_task(self._inbox.next())
-                await self._something_of(ended, received)
+                await self._something_of(ended, alarmed, received)
                 if received.done():
                     self._take(received.result())
-                    continue
-                received.cancel()
-                if self._alarm.done() and self.alarmed is None and not ended.done():
-                    self._take_alarm(self._alarm.result())
+                    received = asyncio.create_task(self._inbox.next())
+                elif alarmed.done() and self.alarmed is None and not ended.done():
+                    self._take_alarm(alarmed.result())
                 elif not ended.done() and self._is_late:
                     self._kill()
         finally:
-            self._alarm.cancel()
-            await asyncio.gather(self._alarm, return_exceptions=True)
+            for task in (ended, alarmed, received):
+                task.cancel()
+            await asyncio.gather(ended, alarmed, received, return_exceptions=True)
 
     async def _something_of(
-        self, ended: asyncio.Task[ProcessExit], received: asyncio.Task[signal.Signals]
+        self,
+        ended: asyncio.Task[ProcessExit],
+        alarmed: asyncio.Task[str],
+        received: asyncio.Task[signal.Signals],
     ) -> None:
         left_s = None if self._kill_at_s is None else max(0.0, self._kill_at_s - _now_s())
-        alarm = {self._alarm} if self.alarmed is None else set()
+        alarm = {alarmed} if self.alarmed is None else set()
         await asyncio.wait(
             {ended, received, *alarm}, timeout=left_s, return_when=asyncio.FIRST_COMPLETED
         )

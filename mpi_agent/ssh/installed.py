@@ -20,12 +20,15 @@ __all__ = [
     "builtin_client_command",
     "choose_client",
     "image_configuration",
+    "programs_directory",
     "put_mpirun_in_front",
     "put_ssh_in_front",
+    "write_builtin_client",
 ]
 
 _DEFAULT_PORT = 22
 _LIMIT_S = 10.0
+_BUILTIN_NAME = "ssh_client"
 _BUILTIN = f"{shlex.quote(sys.executable)} -m mpi_agent ssh"
 
 
@@ -97,7 +100,7 @@ def _say_configuration(host: str) -> str:
 
 
 def builtin_client_command(state: StateDirectory) -> str:
-    """Return the program that mpirun calls in place of ssh.
+    """Return the program that mpirun calls in place of ssh; `write_builtin_client` makes it.
 
     It is one word: mpirun splits a command at blanks and knows no quotes, and Hydra takes the name
     of one file. Where files of the private directory cannot be executed, it is `mpi-agent ssh`.
@@ -105,20 +108,33 @@ def builtin_client_command(state: StateDirectory) -> str:
     program = Path(sys.executable).with_name("mpi-agent")
     if not _can_execute_in(state.path) and program.exists() and " " not in str(program):
         return f"{program} ssh"
-    return str(state.write("ssh_client", f'#!/bin/sh\nexec {_BUILTIN} "$@"\n', mode=0o700))
+    return str(state.file(_BUILTIN_NAME))
+
+
+def write_builtin_client(state: StateDirectory) -> None:
+    """Write the program that `builtin_client_command` names, unless that one is installed."""
+    if builtin_client_command(state) == str(state.file(_BUILTIN_NAME)):
+        state.write(_BUILTIN_NAME, f'#!/bin/sh\nexec {_BUILTIN} "$@"\n', mode=0o700)
+
+
+def programs_directory(state: StateDirectory) -> Path | None:
+    """Return where programs for launchers are that find theirs in PATH.
+
+    None where files of the private directory cannot be executed.
+    """
+    return state.file("bin") if _can_execute_in(state.path) else None
 
 
 def put_ssh_in_front(
-    state: StateDirectory, config_path: str, client: Backend, *, checks_host_keys: bool
-) -> str | None:
-    """Return a directory with an `ssh` that dials by a configuration whatever its caller says.
+    directory: Path, config_path: str, client: Backend, *, checks_host_keys: bool
+) -> None:
+    """Write an `ssh` that dials by a configuration whatever its caller says.
 
-    For launchers that find their ssh in PATH and switch the host-key check off themselves. None
-    where files of the private directory cannot be executed.
+    For launchers that find their ssh in PATH and switch the host-key check off themselves. It runs
+    the LocalCommand of the configuration whatever shell the account has, as mpirun's ssh does.
+
+    Source: OpenSSH 9.2, ssh_local_cmd in sshconnect.c: run by $SHELL, by /bin/sh where it is unset.
     """
-    if not _can_execute_in(state.path):
-        return None
-    directory = state.file("bin")
     directory.mkdir(mode=0o700, exist_ok=True)
     config = shlex.quote(config_path)
     if client is Backend.OPENSSH:
@@ -128,24 +144,25 @@ def put_ssh_in_front(
         call = f"{ssh} -F {config} -o StrictHostKeyChecking={strict}"
     else:
         call = f"{_BUILTIN} -F {config}"
-    StateDirectory(directory).write("ssh", f'#!/bin/sh\nexec {call} "$@"\n', mode=0o700)
-    return str(directory)
+    StateDirectory(directory).write(
+        "ssh", f'#!/bin/sh\nunset SHELL\nexec {call} "$@"\n', mode=0o700
+    )
 
 
-def put_mpirun_in_front(directory: str, mpirun: str) -> None:
+def put_mpirun_in_front(directory: Path, mpirun: str) -> None:
     """Let scripts that find `mpirun` in PATH find the one that was chosen, in a directory of ours.
 
     Nothing is put there where PATH leads to it anyway: Open MPI 4 behaves otherwise when it is
     called by its path.
     """
     for name in ("mpirun", "mpiexec"):
-        others = os.pathsep.join(p for p in os.get_exec_path() if p != directory)
+        others = os.pathsep.join(p for p in os.get_exec_path() if p != str(directory))
         found = shutil.which(name, path=others)
         if found is not None and real_program(Path(found)).resolve() == Path(mpirun).resolve():
-            Path(directory, name).unlink(missing_ok=True)
+            (directory / name).unlink(missing_ok=True)
             continue
         call = f'#!/bin/sh\nexec {shlex.quote(mpirun)} "$@"\n'
-        StateDirectory(Path(directory)).write(name, call, mode=0o700)
+        StateDirectory(directory).write(name, call, mode=0o700)
 
 
 def _can_execute_in(directory: Path) -> bool:

@@ -15,6 +15,7 @@ import contextlib
 import hashlib
 import ipaddress
 import itertools
+import shlex
 from collections.abc import Collection
 from dataclasses import dataclass
 
@@ -215,8 +216,8 @@ def _mark_lines(terms: SshTerms) -> tuple[str, ...]:
     """
     if terms.marks_directory is None:
         return ()
-    directory = terms.marks_directory.replace("%", "%%")
-    command = f"test -d '{directory}' && : >'{directory}/%n'"
+    directory = shlex.quote(terms.marks_directory.replace("%", "%%"))
+    command = f"test -d {directory} && : >{directory}/%n"
     return ("  PermitLocalCommand yes", f"  LocalCommand {command}")
 
 

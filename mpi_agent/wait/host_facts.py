@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 
 from mpi_agent.job.host_facts import HostFacts
 
-__all__ = ["FACTS_SCRIPT", "Answer", "read_facts", "values_in"]
+__all__ = ["DIRECTORIES", "FACTS_SCRIPT", "Answer", "read_facts", "values_in"]
 
 Answer = Mapping[str, Sequence[str]]
 """What `name=value` lines say: the values of each name, in order."""
@@ -24,7 +24,9 @@ _LONGEST_DIRECTORY_BYTES = 40
 Source: unix(7): the path of a socket has at most 107 bytes.
 """
 
-_DIRECTORIES = ("/tmp", "/var/tmp", "/dev/shm", "/run/mpi-agent")
+DIRECTORIES = ("/tmp", "/var/tmp", "/dev/shm", "/run/mpi-agent")
+"""Where daemons may keep their files, the most usual one first."""
+
 _UNSET = "-unset-"
 
 FACTS_SCRIPT = (
@@ -32,13 +34,13 @@ FACTS_SCRIPT = (
     f'echo "nvidia=${{NVIDIA_VISIBLE_DEVICES-{_UNSET}}}"; '
     'c() { k=$1; shift; [ -e "$1" ] || shift $#; echo "$k=$#"; }; '
     "c nvidia_nodes /dev/nvidia[0-9]*; c kfd_nodes /dev/kfd; c render_nodes /dev/dri/renderD*; "
-    "c accel_nodes /dev/accel/accel[0-9]*; "
+    "c accel_nodes /dev/accel/accel[0-9]*; c rdma /sys/class/infiniband/*; "
     "{ read -r q p </sys/fs/cgroup/cpu.max || "
     "{ read -r q </sys/fs/cgroup/cpu/cpu.cfs_quota_us && "
     "read -r p </sys/fs/cgroup/cpu/cpu.cfs_period_us; }; } && "
     'echo "quota=$q $p"; '
     'echo "cpus=$(OMP_NUM_THREADS= OMP_THREAD_LIMIT= nproc)"; '
-    f'for t in "$TMPDIR" {" ".join(_DIRECTORIES)}; do '
+    f'for t in "$TMPDIR" {" ".join(DIRECTORIES)}; do '
     '[ -d "$t" ] && [ -w "$t" ] && [ -x "$t" ] && echo "directory=$t"; done; '
     '[ -f "$6" ] && [ -r "$6" ] && echo ssh_config=yes; '
 )
@@ -70,6 +72,7 @@ def read_facts(values: Answer) -> HostFacts:
         cpus=_count(first.get("cpus", "")) or None,
         directories=_directories(values.get("directory", ())),
         has_ssh_config="ssh_config" in first,
+        has_rdma=_count(first["rdma"]) > 0 if "rdma" in first else None,
     )
 
 

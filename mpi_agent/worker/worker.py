@@ -102,8 +102,9 @@ class Worker:
         return self._plan(port, credentials, (*variables.variables, *self._interface_variables()))
 
     def _interface_variables(self) -> tuple[tuple[str, str], ...]:
-        """Return what tells NCCL and Gloo the pod's interface, which they would guess otherwise.
+        """Return what tells NCCL, Gloo, libfabric and UCX the pod's interface.
 
+        They would guess it otherwise, UCX only where there is no RDMA device for it to use.
         A worker that listens on loopback has its peers there too.
         """
         if (self._settings.listen_address or "").startswith(_LOOPBACK):

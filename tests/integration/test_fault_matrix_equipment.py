@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import os
 import socket
 import subprocess
 import sys
@@ -33,6 +32,7 @@ from tests.fault_matrix import (
 )
 from tests.liars import full_port, nobody
 from tests.plain_sshd import SKIPS_BASHRC, running_sshd
+from tests.stacks import require_stack
 from tests.workers import JobKeys, require_program
 
 pytestmark = pytest.mark.integration
@@ -44,17 +44,12 @@ GRACE_S = LASTING_OBSTACLES[Obstacle.DAEMON_MISSING] / HURRY
 OWN_ADDRESS = "127.0.0.1"
 """from which the kernel dials any other address of loopback, so where hosts are to connect back"""
 
-HYDRA_DAEMONS = {
-    Implementation.MPICH: "hydra_pmi_proxy",
-    Implementation.INTEL_MPI: "hydra_bstrap_proxy",
+HYDRAS = {
+    "mpich4": (Implementation.MPICH, 4, "hydra_pmi_proxy"),
+    "mpich5": (Implementation.MPICH, 5, "hydra_pmi_proxy"),
+    "intelmpi": (Implementation.INTEL_MPI, 2021, "hydra_bstrap_proxy"),
 }
-HYDRAS = [
-    (Implementation.MPICH, 4),
-    (Implementation.MPICH, 5),
-    (Implementation.INTEL_MPI, 2021),
-]
-MPI_PLACES = f"{os.environ.get('TEST_MPI_PATH', '')}:{os.environ['PATH']}"
-"""`bin` directories of MPIs; TEST_MPI_PATH names those that are not in PATH"""
+"""what each of tests/stacks.py is, and what it starts on a host"""
 
 USUAL_TOOLS = ("sha256sum", "sed", "grep", "timeout", "bash")
 
@@ -183,27 +178,24 @@ def test_the_real_daemons_of_open_mpi_4_and_5_are_told_apart(
     assert_told(waited, fault, after_s=GRACE_S, within_s=1.0 + SLACK_S)
 
 
-def hydra_stack(implementation: Implementation, major: int) -> tuple[MpiStack, Path]:
+def hydra_stack(name: str) -> tuple[MpiStack, Path]:
     """Return a Hydra that is installed here and one of its daemons; skip where it is not."""
-    for place in filter(None, MPI_PLACES.split(":")):
-        daemon = Path(place) / HYDRA_DAEMONS[implementation]
-        mpiexec = daemon.with_name("mpiexec.hydra")
-        if not daemon.exists() or not mpiexec.exists():
-            continue
-        said = subprocess.run([mpiexec, "--version"], capture_output=True, text=True, check=True)
-        found = recognise_version(said.stdout)
-        if found is not None and (found[0], found[1][0]) == (implementation, major):
-            stack = MpiStack(implementation=found[0], version=found[1], mpirun=str(mpiexec))
-            return stack, daemon
-    pytest.skip(f"there is no {implementation.value} {major} in PATH or TEST_MPI_PATH")
+    mpiexec = require_stack(name).mpirun
+    said = subprocess.run([mpiexec, "--version"], capture_output=True, text=True, check=True)
+    found = recognise_version(said.stdout)
+    assert found is not None
+    implementation, major, daemon = HYDRAS[name]
+    assert (found[0], found[1][0]) == (implementation, major)
+    stack = MpiStack(implementation=found[0], version=found[1], mpirun=str(mpiexec))
+    return stack, mpiexec.with_name(daemon)
 
 
-@pytest.mark.parametrize(("implementation", "major"), HYDRAS)
+@pytest.mark.parametrize("name", HYDRAS)
 def test_a_daemon_of_hydra_is_told_by_the_mpiexec_beside_it(
-    root: Path, keys: JobKeys, implementation: Implementation, major: int
+    root: Path, keys: JobKeys, name: str
 ) -> None:
     """Not by an `mpirun` there, which is Open MPI's or a script: Debian, Intel MPI."""
-    stack, daemon = hydra_stack(implementation, major)
+    stack, daemon = hydra_stack(name)
     fits = Equipment(stack=stack, daemon=str(daemon), daemon_sha256="0" * 64, program=None)
 
     waited = wait_for_equipped(root, keys, fits)
@@ -211,12 +203,10 @@ def test_a_daemon_of_hydra_is_told_by_the_mpiexec_beside_it(
     assert (waited.host().is_ready, waited.host().notes) == (True, ()), waited.detail()
 
 
-@pytest.mark.parametrize(("implementation", "major"), HYDRAS)
-def test_a_daemon_of_hydra_is_not_one_of_open_mpi(
-    root: Path, keys: JobKeys, implementation: Implementation, major: int
-) -> None:
+@pytest.mark.parametrize("name", HYDRAS)
+def test_a_daemon_of_hydra_is_not_one_of_open_mpi(root: Path, keys: JobKeys, name: str) -> None:
     """The launcher's own version is in the sentence, and what the host has."""
-    stack, daemon = hydra_stack(implementation, major)
+    stack, daemon = hydra_stack(name)
     equipment = Equipment(
         stack=OPEN_MPI_5_STACK, daemon=str(daemon), daemon_sha256="0" * 64, program=None
     )

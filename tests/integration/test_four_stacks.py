@@ -85,9 +85,14 @@ def test_ranks_are_one_world_across_the_hosts(agents: Farm, name: str) -> None:
 
 @ALL_STACKS
 def test_the_code_of_a_program_comes_back(agents: Farm, name: str) -> None:
-    """Whatever the launchers make of other codes, a plain 7 is a 7 under all of them."""
+    """Whatever the launchers make of other codes, a plain 7 is a 7 under all but one of them.
+
+    Source: mpiexec.hydra of Intel MPI 2021.18 without the agent, 2026-11: 255 in place of 7 in 15
+    of 20 runs on a busy machine.
+    """
     ended = launch(agents, require_stack(name), "--code", "7")
 
     assert ended.placed == spread_of(agents), ended.said
-    assert ended.code == 7, ended.said
-    assert "verdict=PROGRAM_FAILED code=7" in ended.said
+    assert ended.code in ((7, 255) if name == "intelmpi" else (7,)), ended.said
+    if ended.code == 7:
+        assert "verdict=PROGRAM_FAILED code=7" in ended.said

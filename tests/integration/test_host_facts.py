@@ -16,7 +16,7 @@ from mpi_agent.container import (
     interface_of_pod,
     own_address_towards,
     own_addresses,
-    reads_other_processes,
+    process_vm_readv_works,
 )
 from mpi_agent.job.host_facts import HostFacts
 from mpi_agent.wait.equipment import Equipment, judge_answer, question_line
@@ -96,6 +96,18 @@ def test_every_posix_shell_counts_devices_and_nothing_else(root: Path, shell: st
     told.append(facts_below(root, shell_of(shell)).gpus)
 
     assert told == [0, 3, 1, 2, 1]
+
+
+@pytest.mark.parametrize("shell", SHELLS)
+def test_every_posix_shell_sees_whether_there_is_an_rdma_device(root: Path, shell: str) -> None:
+    """A driver without a device leaves an empty directory."""
+    told = [facts_below(root, shell_of(shell)).has_rdma]
+    (root / "sys/class/infiniband").mkdir(parents=True)
+    told.append(facts_below(root, shell_of(shell)).has_rdma)
+    make(root, "sys/class/infiniband/mlx5_0", "sys/class/infiniband/mlx5_1")
+    told.append(facts_below(root, shell_of(shell)).has_rdma)
+
+    assert told == [False, False, True]
 
 
 @pytest.mark.parametrize("shell", SHELLS)
@@ -209,7 +221,7 @@ def test_the_interface_of_the_pod_has_one_of_its_addresses() -> None:
 
 def test_memory_of_other_processes_is_read_unless_it_is_forbidden() -> None:
     """Nothing forbids it here, or the system says so itself."""
-    assert isinstance(reads_other_processes(), bool)
+    assert isinstance(process_vm_readv_works(), bool)
 
 
 def session_variable(worker: RunningWorker, config: Path, name: str) -> str:

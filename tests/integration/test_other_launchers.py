@@ -72,9 +72,7 @@ def farm() -> Iterator[Farm]:
 def run_launcher(farm: Farm, mpirun: Path, *program: str) -> subprocess.CompletedProcess[str]:
     """Launch a program that is a launcher itself."""
     words = agent_words(farm, mpirun)
-    return farm.launcher.run(
-        *words, *program, environ=launcher_environ(), limit_s=LAUNCH_LIMIT_S
-    )
+    return farm.launcher.run(*words, *program, environ=launcher_environ(), limit_s=LAUNCH_LIMIT_S)
 
 
 def test_pdsh_reaches_the_hosts_by_the_jobs_ssh(farm: Farm) -> None:

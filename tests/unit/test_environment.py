@@ -19,7 +19,7 @@ from mpi_agent.environment import (
     rank_environment,
     session_variables,
 )
-from mpi_agent.variable_names import reason_to_refuse
+from mpi_agent.variable_names import RESOURCE_MANAGER_PREFIXES, reason_to_refuse
 
 LAUNCHER = {
     "HOSTNAME": "pi-launcher",
@@ -345,3 +345,24 @@ def test_a_worker_tells_libraries_the_pods_interface() -> None:
     assert dict(found) == {"GLOO_SOCKET_IFNAME": "eth0", "FI_TCP_IFACE": "eth0"}
     assert ("UCX_NET_DEVICES", "eth0") in without_rdma
     assert interface_variables({}, None, has_rdma=False) == ()
+
+
+def test_a_parameter_of_pmix_travels_when_asked_for() -> None:
+    """Ranks read it, too; AWS sets `PMIX_MCA_gds=hash` for them."""
+    environ = {"PMIX_MCA_gds": "hash"}
+
+    assert rank_environment(environ).names == ()
+    assert rank_environment(environ, wanted=("PMIX_MCA_gds",)).names == ("PMIX_MCA_gds",)
+
+
+@pytest.mark.parametrize(
+    "name",
+    (
+        "SLURM_JOBID PBS_NODEFILE LSB_HOSTS LSF_X SGE_ROOT PE_HOSTFILE COBALT_X LOADL_X FLUX_URI"
+    ).split(),
+)
+def test_what_a_resource_manager_says_goes_nowhere(name: str) -> None:
+    """Neither from the launcher to the ranks, nor from a worker's container to its sessions."""
+    assert name.startswith(RESOURCE_MANAGER_PREFIXES)
+    assert is_never_passed(name)
+    assert session_variables({name: "x"}).variables == ()

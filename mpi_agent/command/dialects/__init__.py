@@ -1,7 +1,7 @@
 """How each MPI implementation says what every launch needs.
 
 A dialect is a value: what differs between the launchers stands in its table, and what is done
-about a topic, whoever says it, stands once, in `command.build` and `command.translate`.
+about a topic, whoever says it, stands once, in `command.mpirun_plan` and what it calls.
 """
 
 from __future__ import annotations
@@ -11,10 +11,11 @@ from mpi_agent.command.dialects.intel import INTEL_MPI
 from mpi_agent.command.dialects.mpich import MPICH
 from mpi_agent.command.dialects.openmpi4 import OPEN_MPI_4
 from mpi_agent.command.dialects.openmpi5 import OPEN_MPI_5
+from mpi_agent.command.topics import Family
 from mpi_agent.errors import StackUnsupportedError
 from mpi_agent.job.stacks import Implementation, MpiStack
 
-__all__ = ["Dialect", "DialectName", "Knob", "Spelling", "dialect_of"]
+__all__ = ["Dialect", "DialectName", "Knob", "Spelling", "dialect_of", "family_of"]
 
 _OF_OPEN_MPI = {4: OPEN_MPI_4, 5: OPEN_MPI_5}
 _OLDEST = {Implementation.MPICH: 3, Implementation.INTEL_MPI: 2019}
@@ -35,3 +36,11 @@ def dialect_of(stack: MpiStack) -> Dialect:
         f'cannot build a command for {stack.title} ("{stack.mpirun}"): it has no dialect',
         hint="Open MPI 4.1 and 5, MPICH and Intel MPI have one; choose an installed one with --mpi",
     )
+
+
+def family_of(stack: MpiStack | None) -> Family | None:
+    """Return the family of an installed MPI, None where there is none or it has no dialect."""
+    try:
+        return dialect_of(stack).family if stack is not None else None
+    except StackUnsupportedError:
+        return None

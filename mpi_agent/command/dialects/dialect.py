@@ -9,7 +9,7 @@ from enum import Enum
 from mpi_agent.command.hostfile import HostfileForm
 from mpi_agent.command.topics import Family, Topic
 
-__all__ = ["Dialect", "DialectName", "Knob", "Spelling", "mca", "pmix", "prte", "variable"]
+__all__ = ["Dialect", "DialectName", "Knob", "Spelling", "mca", "prte", "variable"]
 
 
 class DialectName(Enum):
@@ -47,11 +47,6 @@ def prte(name: str, *aliases: str) -> Knob:
     return Knob(name=name, option="--prtemca", variable=f"PRTE_MCA_{name}", aliases=aliases)
 
 
-def pmix(name: str) -> Knob:
-    """Return a parameter of PMIx, which Open MPI 5's launcher and ranks share."""
-    return Knob(name=name, option="--pmixmca", variable=f"PMIX_MCA_{name}")
-
-
 def variable(name: str) -> Knob:
     """Return something that only a variable sets."""
     return Knob(name=name, option=None, variable=name)
@@ -64,10 +59,12 @@ class Spelling:
     Attributes:
         words: on the command line; empty where a knob says it.
         knob: by which it is said where the line has no word, or by which a user may have said it.
+        variables: further ones by which a user may have said it.
     """
 
     words: tuple[str, ...] = ()
     knob: Knob | None = None
+    variables: tuple[str, ...] = ()
 
     def says(self, value: str = "") -> tuple[str, ...]:
         """Return the words for a value; none where only a variable says it."""

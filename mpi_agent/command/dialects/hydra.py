@@ -21,8 +21,17 @@ SHARED_SPELLINGS = {
     Topic.WORKING_DIRECTORY: Spelling(words=("-wdir", "{}")),
     Topic.TAG_OUTPUT: Spelling(words=("-prepend-rank",)),
     Topic.VERBOSE: Spelling(words=("-verbose",)),
-    Topic.LAUNCHER: Spelling(words=("-launcher", "{}")),
-    Topic.SSH_AGENT: Spelling(words=("-launcher-exec", "{}")),
+    Topic.LAUNCHER: Spelling(
+        words=("-launcher", "{}"),
+        variables=("HYDRA_LAUNCHER", "HYDRA_BOOTSTRAP", "I_MPI_HYDRA_BOOTSTRAP"),
+    ),
+    Topic.SSH_AGENT: Spelling(
+        words=("-launcher-exec", "{}"),
+        variables=(
+            *("HYDRA_LAUNCHER_EXEC", "HYDRA_BOOTSTRAP_EXEC"),
+            "I_MPI_HYDRA_BOOTSTRAP_EXEC",
+        ),
+    ),
 }
 
 MAPPINGS = {"slot": (), "core": (), "node": ("-ppn", "1")}
@@ -34,8 +43,6 @@ NEEDLESS = {
     Topic.PREFIX: "Hydra calls its daemon by the launcher's own path",
     Topic.SHOW_BINDINGS: "Hydra cannot print bindings",
     Topic.QUIET: "Hydra has no such option",
-    Topic.KEEP_FQDN: "Hydra does not cut names",
-    Topic.NO_TREE: "the launcher dials every host itself",
 }
 
 INSTEAD_OF_OPEN_MPIS = {

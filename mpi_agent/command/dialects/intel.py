@@ -32,7 +32,9 @@ INTEL_MPI = Dialect(
         Topic.TIMESTAMP_OUTPUT: Spelling(words=("-prepend-timestamp",)),
         Topic.INTERFACE: Spelling(words=("-iface", "{}"), knob=variable("I_MPI_HYDRA_IFACE")),
         Topic.IPV6: Spelling(words=("-v6",)),
-        Topic.TREE_WIDTH: Spelling(words=("-branch-count", "{}")),
+        Topic.TREE_WIDTH: Spelling(
+            words=("-branch-count", "{}"), knob=variable("I_MPI_HYDRA_BRANCH_COUNT")
+        ),
         Topic.SSH_ARGUMENTS: Spelling(knob=variable("I_MPI_HYDRA_BOOTSTRAP_EXEC_EXTRA_ARGS")),
     },
     needless={**NEEDLESS, Topic.BIND_TO: "Intel MPI binds by I_MPI_PIN"},

@@ -27,8 +27,8 @@ MPICH = Dialect(
     hostfile_form=HostfileForm.COLON,
     spellings={
         **SHARED_SPELLINGS,
-        Topic.HOSTFILE: Spelling(words=("-f", "{}"), knob=variable("HYDRA_HOST_FILE")),
-        Topic.BIND_TO: Spelling(words=("-bind-to", "{}")),
+        Topic.HOSTFILE: Spelling(words=("-f", "{}")),
+        Topic.BIND_TO: Spelling(words=("-bind-to", "{}"), variables=("HYDRA_BINDING",)),
         Topic.SSH_ARGUMENTS: Spelling(knob=variable("HYDRA_LAUNCHER_EXTRA_ARGS")),
         Topic.LAUNCHER_ADDRESS: Spelling(words=("-localhost", "{}")),
         Topic.INTERFACE: Spelling(words=("-iface", "{}"), knob=variable("HYDRA_IFACE")),

@@ -16,12 +16,12 @@ from mpi_agent.command.dialects.openmpi import (
     SHARED_SPELLINGS,
 )
 from mpi_agent.command.hostfile import HostfileForm
-from mpi_agent.command.topics import Family, Topic
-from mpi_agent.command.vocabulary import (
+from mpi_agent.command.refusals import (
     OPEN_MPI_4_INSTEAD,
     OPEN_MPI_4_REFUSES,
     OPEN_MPI_4_TAKES_EQUALS,
 )
+from mpi_agent.command.topics import Family, Topic
 
 __all__ = ["OPEN_MPI_4"]
 

@@ -14,14 +14,14 @@ from mpi_agent.command.dialects.openmpi import (
     SHARED_SPELLINGS,
 )
 from mpi_agent.command.hostfile import HostfileForm
-from mpi_agent.command.topics import Family, Topic
-from mpi_agent.command.vocabulary import (
+from mpi_agent.command.refusals import (
     OPEN_MPI_5_INSTEAD,
     OPEN_MPI_5_NEEDS_ONE_DASH,
     OPEN_MPI_5_NEEDS_TWO_DASHES_AND_A_SPACE,
     OPEN_MPI_5_REFUSES,
     OPEN_MPI_5_TAKES_ONE_DASH,
 )
+from mpi_agent.command.topics import Family, Topic
 
 __all__ = ["OPEN_MPI_5"]
 
@@ -29,7 +29,6 @@ _RENAMED_VARIABLES = {
     "OMPI_MCA_plm_rsh_agent": ("--prtemca", "plm_ssh_agent", "{}"),
     "OMPI_MCA_plm_rsh_num_concurrent": ("--prtemca", "plm_ssh_num_concurrent", "{}"),
     "OMPI_MCA_plm_rsh_no_tree_spawn": ("--prtemca", "plm_ssh_no_tree_spawn", "{}"),
-    "OMPI_MCA_orte_launch_agent": ("--prtemca", "prte_launch_agent", "{}"),
     "OMPI_MCA_orte_tmpdir_base": ("--prtemca", "prte_tmpdir_base", "{}"),
     "OMPI_MCA_oob_tcp_if_include": ("--prtemca", "prte_if_include", "{}"),
     "OMPI_MCA_oob_tcp_if_exclude": ("--prtemca", "prte_if_exclude", "{}"),

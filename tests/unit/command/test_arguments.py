@@ -100,7 +100,7 @@ def test_options_end_where_the_program_begins(
         ("mpiexec --env=A=1 -n 2 ./pi", Topic.VARIABLE, ("A=1",)),
         ("mpiexec -NP 2 ./pi", Topic.NP, ("2",)),
         ("mpiexec -s all -n 2 ./pi", Topic.STDIN, ("all",)),
-        ("mpiexec -rr -n 2 ./pi", Topic.PER_HOST, ("1",)),
+        ("mpiexec -rr -n 2 ./pi", Topic.MAP_BY, ("node",)),
         ("mpiexec -trace libVT.so -n 2 ./pi", None, ("libVT.so",)),
         ("mpiexec -trace -n 2 ./pi", None, ()),
         ("mpiexec -l -n 2 ./pi", Topic.TAG_OUTPUT, ()),
@@ -215,6 +215,14 @@ def test_an_option_that_versions_understand_differently_leaves_a_doubt() -> None
         ("/bin/bash -c 'mpirun x'", ProgramKind.OTHER_LAUNCHER),
         ("bash -ec 'cd /x; /usr/bin/mpiexec.hydra x'", ProgramKind.OTHER_LAUNCHER),
         ("sh -c 'python -m torch.distributed.run t.py'", ProgramKind.OTHER_LAUNCHER),
+        ("bash -o pipefail -c 'python train.py'", ProgramKind.BARE),
+        ("bash -euo pipefail -c 'python train.py'", ProgramKind.BARE),
+        ("bash +O extglob --rcfile /rc -c ./train", ProgramKind.BARE),
+        ("bash --init-file /rc -c -e ./train", ProgramKind.BARE),
+        ("bash -o pipefail -c 'mpirun x'", ProgramKind.OTHER_LAUNCHER),
+        ("bash -o pipefail run.sh -c ./train", ProgramKind.OTHER_LAUNCHER),
+        ("bash --norc run.sh", ProgramKind.OTHER_LAUNCHER),
+        ("env A=1 mpirun x", ProgramKind.OTHER_LAUNCHER),
         ("bash run.sh", ProgramKind.OTHER_LAUNCHER),
         ("bash run.sh -c conf.yaml", ProgramKind.OTHER_LAUNCHER),
         ("sh -c 'echo $OMPI_COMM_WORLD_RANK'", ProgramKind.BARE),
@@ -284,3 +292,21 @@ def test_a_question_to_the_program_is_a_launch(text: str) -> None:
 def test_a_line_that_changes_the_directory_is_seen(text: str, moves: bool) -> None:
     """The program can then not be looked for from here."""
     assert moves_before_it_runs(tuple(shlex.split(text))) is moves
+
+
+def test_a_line_is_judged_in_the_language_of_the_installed_launcher() -> None:
+    """`-s` has a value for Hydra, and none for Open MPI."""
+    program = tuple(shlex.split("mpiexec -s all -wdir /x ./pi"))
+
+    assert program_word(program, Family.HYDRA) == "./pi"
+    assert moves_before_it_runs(program, Family.HYDRA)
+    assert program_word(program, Family.OPEN_MPI) == "all"
+    assert is_question(("mpiexec", "-s", "all", "-version"), Family.HYDRA)
+
+
+def test_a_doubt_has_no_value_of_a_secret() -> None:
+    """The word behind an unknown option is shown."""
+    (doubt,) = read("mpirun -unknown API_TOKEN=s3cret ./pi").doubts
+
+    assert "API_TOKEN=..." in doubt
+    assert "s3cret" not in doubt

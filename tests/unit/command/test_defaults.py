@@ -119,7 +119,7 @@ ROWS = {
         openmpi4={"btl": "^openib"},
     ),
     "no reading of other processes": Row(
-        request=replace(request_of(), surroundings=replace(QUIET, reads_other_processes=False)),
+        request=replace(request_of(), surroundings=replace(QUIET, process_vm_readv_works=False)),
         openmpi4={"btl_vader_single_copy_mechanism": "none"},
         openmpi5={"smsc": "^cma"},
     ),
@@ -173,12 +173,12 @@ def test_a_port_range_is_said_in_each_dialect_and_never_left(stack: str) -> None
 
 @pytest.mark.parametrize("stack", STACKS)
 def test_without_defaults_only_needed_rows_are_said(stack: str) -> None:
-    """Names that ssh can resolve, and the ports that --port-range asks for."""
+    """Names that ssh can resolve, who dials whom, and the ports that --port-range asks for."""
     everything = replace(
         request_of(),
         ssh=SshAccess(config_path="/c"),
         surroundings=Surroundings(
-            network="10.4.0.0/16", session_directory="/dev/shm", reads_other_processes=False
+            network="10.4.0.0/16", session_directory="/dev/shm", process_vm_readv_works=False
         ),
         port_range=PORTS,
         sets_defaults=False,
@@ -186,7 +186,14 @@ def test_without_defaults_only_needed_rows_are_said(stack: str) -> None:
 
     found = planned(STACKS[stack], everything, hosts=70)
 
-    needed = {"orte_keep_fqdn_hostnames"} if stack == "openmpi4" else set()
+    dialling = {
+        "openmpi4": {
+            *("orte_keep_fqdn_hostnames", "plm_rsh_no_tree_spawn"),
+            "plm_rsh_num_concurrent",
+        },
+        "openmpi5": {"plm_ssh_no_tree_spawn", "plm_ssh_num_concurrent"},
+    }
+    needed = dialling.get(stack, set())
     assert found.keys() == needed | ports_of(stack)
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from mpi_agent.command.build import build_plan
 from mpi_agent.command.plan import LaunchPlan, LaunchRequest, SshAccess, Surroundings
-from mpi_agent.job.stacks import MpiStack
+from mpi_agent.job.stacks import Implementation, MpiStack
 from tests.builders import (
     INTEL_STACK,
     MPICH_STACK,
@@ -103,10 +103,60 @@ def test_deepspeed_is_told_the_hostfile_and_the_port() -> None:
     assert "slots=2" in plan.hostfile_text
 
 
-@pytest.mark.parametrize("given", ["--hostfile=f", "-H f", "--include a@b", "--num_nodes 1"])
+@pytest.mark.parametrize("given", ["--hostfile=f", "-H f"])
 def test_hosts_that_the_user_gives_deepspeed_are_kept(given: str) -> None:
-    """Each chooses them."""
+    """A hostfile of his own."""
     assert HOSTFILE not in plan_of(f"deepspeed {given} train.py").argv
+
+
+@pytest.mark.parametrize("given", ["--include a@b", "--num_nodes 1"])
+def test_deepspeed_chooses_among_the_hosts_of_the_hostfile(given: str) -> None:
+    """Without one it would know this machine alone."""
+    argv = plan_of(f"deepspeed {given} train.py").argv
+
+    assert shlex.join(argv).startswith(f"deepspeed --hostfile {HOSTFILE}")
+    assert shlex.join(argv).endswith(f"{given} train.py")
+
+
+@pytest.mark.parametrize(
+    ("line", "expected"),
+    [
+        (
+            "python -u -m deepspeed.launcher.runner --ssh_port 22 t.py",
+            f"python -u -m deepspeed.launcher.runner --hostfile {HOSTFILE} --ssh_port 22 t.py",
+        ),
+        (
+            "python3 -mhorovod.runner -np 2 -i k --network-interfaces lo t.py",
+            f"python3 -mhorovod.runner --hostfile {HOSTFILE} -p 2222 -np 2 -i k"
+            " --network-interfaces lo t.py",
+        ),
+        (
+            "python -m horovod.runner.launch -np 2 -H a:2 -p 22 -i k --network-interfaces lo t.py",
+            "python -m horovod.runner.launch -np 2 -H a:2 -p 22 -i k --network-interfaces lo t.py",
+        ),
+        ("python -m torch.distributed.run t.py", "python -m torch.distributed.run t.py"),
+    ],
+)
+def test_a_launcher_called_as_a_module_gets_its_words(line: str, expected: str) -> None:
+    """Behind the module's name, where Python passes them on."""
+    assert shlex.join(plan_of(line).argv) == expected
+
+
+@pytest.mark.parametrize(
+    ("implementation", "version"),
+    [
+        (Implementation.MVAPICH, (2, 3, 7)),
+        (Implementation.SPECTRUM_MPI, (10, 4, 0)),
+        (Implementation.OPEN_MPI, (3, 1, 6)),
+    ],
+)
+def test_an_mpi_without_a_dialect_does_not_stop_what_needs_none(
+    implementation: Implementation, version: tuple[int, int, int]
+) -> None:
+    """It runs where no MPI is installed, too."""
+    stack = replace(OPEN_MPI_5_STACK, implementation=implementation, version=version)
+
+    assert plan_of("bash run.sh", stack=stack) == plan_of("bash run.sh")
 
 
 @pytest.mark.parametrize("line", ["pdsh -w a hostname", "torchrun train.py", "bash run.sh"])
@@ -259,6 +309,7 @@ def test_without_defaults_only_what_is_needed_is_told() -> None:
         "OMPI_MCA_orte_default_hostfile",
         "OMPI_MCA_orte_keep_fqdn_hostnames",
         "OMPI_MCA_plm_rsh_args",
+        "OMPI_MCA_plm_rsh_no_tree_spawn",
     }
 
 

@@ -114,13 +114,30 @@ def test_other_words_of_a_mapping_are_no_wish_to_oversubscribe(mapping: str) -> 
         placed(f"mpirun -np 5 --map-by {mapping} ./pi")
 
 
-@pytest.mark.parametrize(
-    "line", ["mpirun -np x ./pi", "mpirun -np 0 ./pi", "mpirun -n 1 ./a : ./b"]
-)
+@pytest.mark.parametrize("line", ["mpirun -np x ./pi", "mpirun -np 0 ./pi"])
 def test_a_count_that_is_no_number_is_named(line: str) -> None:
-    """Also where one application has a count and another has none."""
+    """And shown."""
     with pytest.raises(MpiAgentError, match="not a number of processes"):
         placed(line)
+
+
+def test_an_application_without_a_count_is_named() -> None:
+    """By its place on the line."""
+    with pytest.raises(MpiAgentError, match="application 2 of 2 does not say"):
+        placed("mpirun -n 1 ./a : ./b")
+
+
+def test_counts_per_host_of_several_applications_add_up() -> None:
+    """Open MPI 4.1.4 starts each application's count on each host."""
+    assert placed("mpirun -N 2 ./a : -N 1 ./b", hosts=2, slots=4).np == 6
+
+
+def test_what_only_hosts_know_cannot_be_counted() -> None:
+    """How many sockets a host has is for mpirun to find out."""
+    with pytest.raises(SettingsError, match="ppr:1:socket"):
+        placed("mpirun --map-by ppr:1:socket ./pi")
+
+    assert placed("mpirun -np 4 --map-by ppr:1:socket ./pi").np == 4
 
 
 def test_two_different_numbers_contradict_each_other() -> None:

@@ -140,7 +140,7 @@ def test_a_bare_program_has_no_line_to_say_something_on() -> None:
 )
 def test_hydras_ssh_may_be_chosen_by_a_variable(dialect: Dialect, variable: str) -> None:
     """Though it has an option for it."""
-    found = said("mpiexec ./a", dialect, {variable: "/my/ssh"}).by_agent()
+    found = said("mpiexec ./a", dialect, {variable: "/my/ssh"}).by(Topic.SSH_AGENT)
 
     assert found is not None
     assert found.said_by == variable

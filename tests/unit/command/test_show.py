@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 
@@ -19,7 +20,7 @@ PLAN = LaunchPlan(
     executable="/opt/ompi/bin/mpirun",
     argv=(
         *("mpirun", "--hostfile", "/run/mpi-agent/hostfile", "-x", f"LR={SECRET}"),
-        *("-genv", "MODE", SECRET, "env", f"MY_TOKEN={SECRET}", "./train", "it's"),
+        *("-genv", "MODE", SECRET, "env", f"MY_TOKEN={SECRET}", f"A={SECRET}", "./train", "it's"),
     ),
     variables=(
         PlannedVariable(name="MASTER_PORT", value="29500", reason="where ranks meet"),
@@ -133,7 +134,38 @@ def test_the_script_holds_no_secret_and_asks_for_each_by_name() -> None:
 
     assert ': "${LAB:?set LAB first}"\nexport LAB\n' in script
     assert ': "${APP_KEY:?set APP_KEY first}"\n' in script
-    assert 'env MY_TOKEN="${MY_TOKEN:?set MY_TOKEN first}" ./train' in script
+    assert 'env MY_TOKEN="${MY_TOKEN:?set MY_TOKEN first}" A=s3cret ./train' in script
     assert f"MY_TOKEN={SECRET}" not in script
     assert "unset SLURM_JOBID\n" in script
     assert "# Goes to the ranks as it is set here: NCCL_DEBUG WANDB_API_KEY\n" in script
+
+
+def test_logs_show_no_more_of_a_command_than_a_printed_plan_does() -> None:
+    """One rule hides values, wherever a command is shown."""
+    assert SECRET not in " ".join(PLAN.shown_argv)
+    assert json.loads(as_json(PLAN))["argv"] == list(PLAN.shown_argv)
+
+
+def test_a_secret_amid_a_word_of_the_script_is_a_reference() -> None:
+    """The rest of the word stays as it was."""
+    argv = (
+        *("mpirun", "--mca", "plm_rsh_args", f"-o SetEnv=API_TOKEN={SECRET} -v", ""),
+        *("-x", f"ARGS=API_TOKEN={SECRET} -q"),
+    )
+
+    script = render_script(replace(PLAN, argv=argv))
+
+    reference = '"${API_TOKEN:?set API_TOKEN first}"'
+    assert f"plm_rsh_args '-o SetEnv=API_TOKEN='{reference}' -v' '' -x" in script
+    assert f"-x ARGS=API_TOKEN={reference}' -q'\n" in script
+
+
+def test_the_script_starts_mpirun_with_a_variable_last_that_nobody_needs() -> None:
+    """MPICH's -genvlist loses the last one, and a shell hands them on in its own order."""
+    shim = PlannedVariable(name="MPI_AGENT_SHIM", value="off", reason="the real one")
+
+    script = render_script(replace(PLAN, variables=(*PLAN.variables, shim)))
+
+    assert "\nexec env -u MPI_AGENT_SHIM MPI_AGENT_SHIM=off mpirun " in script
+    assert "export MPI_AGENT_SHIM" not in script
+    assert "\nexec mpirun " in render_script(PLAN)

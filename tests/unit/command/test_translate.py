@@ -61,7 +61,7 @@ def argv_of(
     [
         ("-ppn 2", "--map-by ppr:2:node"),
         ("-perhost 2", "--map-by ppr:2:node"),
-        ("-rr", "--map-by ppr:1:node"),
+        ("-rr", "--map-by node"),
         ("-l", "--tag-output"),
         ("-prepend-rank", "--tag-output"),
         ("-print-rank-map", "--display-map"),
@@ -349,10 +349,54 @@ def test_a_variable_that_only_the_agent_sets_is_no_unset_one(stack: MpiStack) ->
     assert not [note for note in plan.notes if "MASTER_ADDR" in note]
 
 
+@pytest.mark.parametrize("dialect", [*OPEN_MPIS, *HYDRAS], ids=lambda d: d.name.name)
+def test_a_wildcard_names_what_is_set_here(dialect: Dialect) -> None:
+    """Open MPI 4 warns that `LAB_*` is not set, and Hydra looks for that very name."""
+    found = translated("-x 'LAB_*'", dialect, {"LAB_B": "1", "LAB_A": "2", "OTHER": "3"})
+
+    assert found.tokens == ("./pi",)
+    assert found.names == ["LAB_A", "LAB_B"]
+    assert found.notes == ["-x 'LAB_*' stands for LAB_A, LAB_B"]
+
+
 @every_open_mpi
-def test_a_wildcard_is_left_to_mpirun(dialect: Dialect) -> None:
-    """Open MPI 5 knows it."""
-    assert words("-x 'NCCL_*'", dialect) == "-x 'NCCL_*'"
+def test_a_wildcard_counts_for_its_own_program(dialect: Dialect) -> None:
+    """As each `-x` of Open MPI 4 does."""
+    line = read_mpirun_line(tuple(shlex.split("mpirun ./a : -x 'LAB_*' ./b")), dialect.family)
+
+    found = translate(line, dialect, hostfile_path="/hf", environ={"LAB_A": "", "LAB_B": ""})
+
+    assert shlex.join(found.tokens) == "./a : -x LAB_A -x LAB_B ./b"
+
+
+@every_open_mpi
+def test_a_wildcard_that_fits_nothing_is_left_out_and_said(dialect: Dialect) -> None:
+    """As a name that is not set is."""
+    found = translated("-x 'NCCL_*'", dialect)
+
+    assert found.tokens == ("./pi",)
+    assert found.notes == ["-x 'NCCL_*' is left out: it fits no variable that may travel"]
+
+
+@pytest.mark.parametrize(
+    ("pattern", "names", "left_out"),
+    [
+        ("PM*", ["PMX"], "PMI_RANK"),
+        ("HO*", ["HOME", "HOROVOD_X"], None),
+        ("*", ["HOROVOD_X", "PMX"], "HOME, PMI_RANK"),
+    ],
+)
+def test_a_wildcard_takes_along_nothing_that_would_be_replaced(
+    pattern: str, names: list[str], left_out: str | None
+) -> None:
+    """A lone one also leaves what usually stays, which who writes `HO*` may mean."""
+    environ = {"PMX": "1", "PMI_RANK": "1", "HOME": "/root", "HOROVOD_X": "1"}
+
+    found = translated(f"-x '{pattern}'", OPEN_MPI_4, environ)
+
+    said = f"; left out: {left_out}, as each host has its own" if left_out else ""
+    assert found.names == names
+    assert found.notes == [f"-x '{pattern}' stands for {', '.join(names)}{said}"]
 
 
 @pytest.mark.parametrize("dialect", [*OPEN_MPIS, *HYDRAS], ids=lambda d: d.name.name)
@@ -483,7 +527,10 @@ def test_a_parameter_that_open_mpi_5_ignores_is_said_in_its_words(written: str, 
         ("mpirun -N 2 ./pi", {"OMPI_MCA_rmaps_base_mapping_policy": "node"}),
         ("mpirun --bynode ./pi", {"OMPI_MCA_rmaps_base_mapping_policy": "slot"}),
         ("mpirun --map-by node ./pi", {"OMPI_MCA_rmaps_base_mapping_policy": "slot"}),
-        ("mpirun --map-by ppr:2:socket:PE=1 ./pi", {"OMPI_MCA_hwloc_base_binding_policy": "none"}),
+        (
+            "mpirun -n 2 --map-by ppr:2:socket:PE=1 ./pi",
+            {"OMPI_MCA_hwloc_base_binding_policy": "none"},
+        ),
         ("mpirun --bind-to core ./pi", {"OMPI_MCA_hwloc_base_binding_policy": "none"}),
         (
             "mpirun ./pi",
@@ -678,3 +725,48 @@ def test_words_without_a_place_for_a_value_are_said_when_it_is_true(
     """As MCA parameters read truth."""
     assert words_for(("--tag-output",), value) == said
     assert words_for(("--bind-to", "{}"), value) == ("--bind-to", value)
+
+
+@every_hydra
+def test_hydra_is_not_given_the_end_of_the_options(dialect: Dialect) -> None:
+    """It ends with 255 at `--`; in front of each program."""
+    program = ("mpiexec", *shlex.split("-n 2 -- ./a -- 1 : -n 1 -- ./b"))
+    line = read_mpirun_line(program, dialect.family)
+
+    found = translate(line, dialect, hostfile_path="/hf", environ={})
+
+    assert shlex.join(found.tokens) == "-n 2 ./a -- 1 : -n 1 ./b"
+    assert found.notes[0] == f"-- is left out, as {dialect.name.value} does not take it"
+
+
+@every_open_mpi
+def test_open_mpi_keeps_the_end_of_the_options(dialect: Dialect) -> None:
+    """Both versions take it."""
+    assert words("-n 2 --", dialect) == "-n 2 --"
+
+
+def test_no_error_has_the_value_of_a_variable() -> None:
+    """Open MPI 4 has no --append-env."""
+    with pytest.raises(SettingsError) as caught:
+        translated("--append-env API_TOKEN s3cret", OPEN_MPI_4)
+
+    assert '"--append-env API_TOKEN ..."' in str(caught.value)
+
+
+def test_an_mpirun_without_a_program_is_shown_without_values() -> None:
+    """The whole line stands in that error."""
+    with pytest.raises(SettingsError) as caught:
+        argv_of("mpirun -x API_TOKEN=s3cret", OPEN_MPI_5_STACK)
+
+    assert "API_TOKEN=..." in str(caught.value)
+
+
+@pytest.mark.parametrize("stack", [OPEN_MPI_4_STACK, OPEN_MPI_5_STACK], ids=["4", "5"])
+def test_no_note_has_a_secret_of_ssh_arguments(stack: MpiStack) -> None:
+    """SetEnv takes values."""
+    line = "mpirun --mca plm_rsh_args '-p 22 -o SetEnv=API_TOKEN=s3cret' ./pi"
+
+    notes = build_plan(a_launch_request(*shlex.split(line)), a_host_list(), stack).notes
+
+    assert "SetEnv=API_TOKEN=..." in " ".join(notes)
+    assert "s3cret" not in " ".join(notes)

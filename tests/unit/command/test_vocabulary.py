@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from mpi_agent.command.topics import Family, Topic
-from mpi_agent.command.vocabulary import (
-    DIFFERS_WITHIN_FAMILY,
+from mpi_agent.command.refusals import (
     OPEN_MPI_4_INSTEAD,
     OPEN_MPI_4_REFUSES,
     OPEN_MPI_5_INSTEAD,
@@ -14,6 +12,10 @@ from mpi_agent.command.vocabulary import (
     OPEN_MPI_5_NEEDS_TWO_DASHES_AND_A_SPACE,
     OPEN_MPI_5_REFUSES,
     OPEN_MPI_5_TAKES_ONE_DASH,
+)
+from mpi_agent.command.topics import Family, Topic
+from mpi_agent.command.vocabulary import (
+    DIFFERS_WITHIN_FAMILY,
     Meaning,
     meaning_of,
     options_known_to,
@@ -31,7 +33,7 @@ from mpi_agent.command.vocabulary import (
         ("l", None, Meaning(Topic.TAG_OUTPUT, 0)),
         ("pernode", Meaning(Topic.PER_HOST, 0, ("1",)), None),
         ("bynode", Meaning(Topic.MAP_BY, 0, ("node",)), None),
-        ("rr", None, Meaning(Topic.PER_HOST, 0, ("1",))),
+        ("rr", None, Meaning(Topic.MAP_BY, 0, ("node",))),
     ],
 )
 def test_each_family_has_its_own_meaning_of_a_word(

@@ -5,6 +5,9 @@ from __future__ import annotations
 import asyncio
 from pathlib import Path
 
+import pytest
+
+from mpi_agent.errors import StateDirectoryError
 from mpi_agent.run.dialled import DialledHosts
 from tests.fakes import VirtualTimeLoop, run_in_virtual_time
 
@@ -38,6 +41,22 @@ def test_marks_of_an_earlier_launch_do_not_count(tmp_path: Path) -> None:
     dialled_hosts(tmp_path, *_NAMES)
 
     assert dialled_hosts(tmp_path).missing == _NAMES
+
+
+def test_marks_that_cannot_be_removed_end_the_launch(tmp_path: Path) -> None:
+    """They would look like hosts that this launch dialled; a link leads to somebody else's."""
+    (tmp_path / "elsewhere").mkdir()
+    for name in _NAMES:
+        (tmp_path / "elsewhere" / name).touch()
+    (tmp_path / "marks").symlink_to(tmp_path / "elsewhere")
+
+    with pytest.raises(StateDirectoryError, match="cannot note which hosts are dialled"):
+        dialled_hosts(tmp_path)
+
+
+def test_a_name_in_its_absolute_form_is_the_same_host(tmp_path: Path) -> None:
+    """`-H w-0.` leaves the mark `w-0.`."""
+    assert dialled_hosts(tmp_path, "w-0.", "w-2").missing == ("w-1",)
 
 
 def test_nobody_is_missing_once_enough_were_dialled(tmp_path: Path) -> None:

@@ -8,10 +8,12 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import IO
 
+import pytest
+
 from mpi_agent.children import Child, Children
 from mpi_agent.command.build import build_plan
 from mpi_agent.job.endings import ProcessExit
-from mpi_agent.job.events import Noted
+from mpi_agent.job.events import Event, Noted
 from mpi_agent.run.signals import SignalInbox
 from mpi_agent.run.supervise import Supervised, supervise
 from tests.builders import OPEN_MPI_5_STACK, a_host_list, a_launch_request
@@ -111,6 +113,12 @@ class Run:
     received: list[tuple[str, float]]
     noted: list[str]
     was_taken_back: list[bool] = field(default_factory=list)
+
+
+async def never() -> str:
+    """Tell of nothing."""
+    await asyncio.sleep(1e9)
+    return _WHY
 
 
 def run(
@@ -222,3 +230,52 @@ def test_a_signal_that_stops_nobody_is_only_passed_on() -> None:
     assert went.received == [("SIGUSR1", 10.0)]
     assert went.supervised.stopped_by is None
     assert went.supervised.process_exit.code == 0
+
+
+def test_a_program_is_killed_when_its_start_cannot_be_told() -> None:
+    """Nobody would supervise it."""
+
+    def refuse(_: Event) -> None:
+        raise OSError("no space left")
+
+    async def work(_: VirtualTimeLoop) -> list[tuple[str, float]]:
+        children = FakeChildren((), None)
+        with pytest.raises(OSError, match="no space left"):
+            await supervise(
+                build_plan(a_launch_request("./pi"), a_host_list(), OPEN_MPI_5_STACK),
+                environ={},
+                host_count=2,
+                children=children,
+                inbox=FedInbox({}),
+                emit=refuse,
+                grace_s=_GRACE_S,
+                alarm=never,
+            )
+        return children.child.received
+
+    assert run_in_virtual_time(work) == [("SIGKILL", 0.0)]
+
+
+@pytest.mark.parametrize("ends_after_s", [5.0, None], ids=["it ended", "it was cancelled"])
+def test_nothing_that_was_waited_for_goes_on_after_the_program(ends_after_s: float | None) -> None:
+    """A task that nobody waits for would take the next signal, or hide an error."""
+
+    async def work(_: VirtualTimeLoop) -> set[asyncio.Task[object]]:
+        supervising = asyncio.create_task(
+            supervise(
+                build_plan(a_launch_request("./pi"), a_host_list(), OPEN_MPI_5_STACK),
+                environ={},
+                host_count=2,
+                children=FakeChildren((), ends_after_s),
+                inbox=FedInbox({}),
+                emit=EventRecorder(),
+                grace_s=_GRACE_S,
+                alarm=never,
+            )
+        )
+        await asyncio.wait({supervising}, timeout=60.0)
+        supervising.cancel()
+        await asyncio.wait({supervising})
+        return asyncio.all_tasks() - {asyncio.current_task()}
+
+    assert run_in_virtual_time(work) == set()

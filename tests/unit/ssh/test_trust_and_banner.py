@@ -162,8 +162,15 @@ def test_every_login_leaves_a_mark_named_after_its_host() -> None:
 
     assert "  PermitLocalCommand yes\n" in text
     command = next(line for line in text.splitlines() if line.startswith("  LocalCommand "))
-    assert command.endswith(">'/run/mpi-agent/100%%/marks/%n'")
+    assert command.endswith(">/run/mpi-agent/100%%/marks/%n")
     assert "LocalCommand" not in render_ssh_config(TERMS, ())
+
+
+def test_a_directory_of_marks_with_a_quote_is_quoted() -> None:
+    """The shell that runs the command would end at it otherwise."""
+    text = render_ssh_config(replace(TERMS, marks_directory="/tmp/a'b"), ())
+
+    assert """LocalCommand test -d '/tmp/a'"'"'b' && : >'/tmp/a'"'"'b'/%n""" in text
 
 
 def test_the_users_own_options_stand_in_front_of_all_of_ours() -> None:

@@ -85,6 +85,16 @@ def test_a_cpu_limit_is_quota_by_period(quota: str, limit: float | None) -> None
     assert facts_of(f"quota={quota}").cpu_limit == limit
 
 
+@pytest.mark.parametrize(
+    ("lines", "has_rdma"), [((), None), (("rdma=0",), False), (("rdma=2",), True)]
+)
+def test_rdma_devices_are_there_or_not_or_not_told(
+    lines: tuple[str, ...], has_rdma: bool | None
+) -> None:
+    """Only a host that says so has none."""
+    assert facts_of(*lines).has_rdma is has_rdma
+
+
 def test_directories_are_short_absolute_and_told_once() -> None:
     """TMPDIR comes first, and may be /tmp, or too long for a socket below it."""
     long = "/" + "x" * 40

@@ -1,9 +1,8 @@
-"""Says where ranks go, and sets the defaults that a container needs."""
+"""Says where ranks go: hostfile, mapping, binding, and how many there are."""
 
 from __future__ import annotations
 
 from mpi_agent.command.choices import Choices
-from mpi_agent.command.defaults import DEFAULTS, Default, Situation
 from mpi_agent.command.equivalents import words_for
 from mpi_agent.command.placement import Placement
 from mpi_agent.command.plan import LaunchRequest
@@ -12,11 +11,9 @@ from mpi_agent.command.variables import is_users_own
 from mpi_agent.job.hosts import HostList
 
 __all__ = [
-    "choose_defaults",
     "choose_hosts_and_mapping",
     "choose_np",
     "say_renamed_variables",
-    "situation_of",
 ]
 
 _PARAMETER_OPTIONS = ("--mca", "--prtemca", "--pmixmca")
@@ -91,35 +88,3 @@ def _is_said_otherwise(choices: Choices, parameter: str, words: tuple[str, ...])
     says = said.line is not None and said.line.has(*_TOPICS_OF_OPTIONS[option])
     chooses = option == "--map-by" and said.chooses_cpus
     return says or chooses or (option == "--bind-to" and _binds_by_itself(choices))
-
-
-def choose_defaults(choices: Choices, request: LaunchRequest, hosts: HostList) -> None:
-    """Set every default that is needed here and that the user has not decided."""
-    situation = situation_of(request, hosts)
-    for row in DEFAULTS:
-        value = row.value(situation)
-        if value is None or not (request.sets_defaults or row.is_needed):
-            continue
-        if found := choices.said.decides(row.unless):
-            choices.kept.append(found)
-        else:
-            _turn_knobs_of(choices, row, value)
-
-
-def _turn_knobs_of(choices: Choices, row: Default, value: str) -> None:
-    for knob in row.knobs.get(choices.dialect.name, ()):
-        if found := choices.said.by_knob(knob) or choices.said_in_the_end.by_knob(knob):
-            choices.kept.append(found)
-        else:
-            choices.set(knob, value, row.reason)
-
-
-def situation_of(request: LaunchRequest, hosts: HostList) -> Situation:
-    """Return what decides which defaults are needed."""
-    return Situation(
-        remote_count=len(hosts.remote),
-        dials_by_tree=request.ssh is not None and request.ssh.hosts_can_dial,
-        loopback_only=request.loopback_only,
-        ports=request.port_range,
-        surroundings=request.surroundings,
-    )
