@@ -75,7 +75,10 @@ _RULES: tuple[_Rule, ...] = (
     _is_refused("OMPI_COMM_WORLD_* PMIX_* PMI_*", "set anew by the launcher for each rank"),
     _is_refused("PRTE_* HYDRA_*", "of mpirun itself, which would take it for its own"),
     _stays("I_MPI_HYDRA_* I_MPI_PERHOST MPIEXEC_*", "of mpirun itself"),
-    _stays(" ".join(RESOURCE_MANAGER_PATTERNS), "of a resource manager, which MPI would look for"),
+    _is_refused(
+        " ".join(RESOURCE_MANAGER_PATTERNS),
+        "of a resource manager, through which mpirun would then start the job",
+    ),
     _stays(
         "HOSTNAME K_MPI_JOB_ROLE JOB_COMPLETION_INDEX VC_TASK_INDEX VK_TASK_INDEX NODE_NAME POD_IP"
         " POD_NAME",

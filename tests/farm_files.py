@@ -117,6 +117,8 @@ class FarmFiles:
             root=self.root, port=self.options.ssh_port, variables=lines
         )
         (self.root / "sshd_config").write_text(sshd_config)
+        # Nobody is there, which is told at once; a name server of the machine is out of reach.
+        (self.root / "resolv.conf").write_text("nameserver 127.0.0.1\n")
         self._make_host_key(key)
         for number in range(len(self.names)):
             self.directory(number).mkdir()

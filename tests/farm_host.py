@@ -41,6 +41,7 @@ mount -o "remount,bind,$4" /tmp
 mount -t tmpfs tmpfs /dev/shm
 mount --bind "$2/hosts" /etc/hosts
 mount --bind "$3/ssh_config" /etc/ssh/ssh_config
+mount --bind "$3/resolv.conf" /etc/resolv.conf
 echo made
 read -r plugged
 ip -batch "$2/network"

@@ -14,7 +14,7 @@ def choose_defaults(choices: Choices, request: LaunchRequest, hosts: HostList) -
     """Set every default that is needed here and that the user has not decided."""
     situation = situation_of(request, hosts)
     for row in DEFAULTS:
-        value = row.value(situation)
+        value = row.value(situation) if choices.dialect.name in row.knobs else None
         if value is None or not (request.sets_defaults or row.is_needed):
             continue
         decided = (choices.said.by(topic) for topic in row.unless_said)

@@ -17,6 +17,8 @@ _FALSE = frozenset({"", "0", "false", "no", "off"})
 _MAY_HIDE_MARKS = frozenset(
     {"localcommand", "permitlocalcommand", "include", "controlmaster", "controlpath"}
 )
+_SHARES_A_CONNECTION = ("-S", "-M")
+"""ssh's options for ControlPath and ControlMaster, which stay arguments."""
 
 
 def choose_ssh(choices: Choices, request: LaunchRequest, ssh: SshAccess, hosts: HostList) -> None:
@@ -70,7 +72,8 @@ def dials_by_own_ssh(choices: Choices) -> bool:
     name = launcher.words[-1].rpartition("=")[2] if launcher is not None else "ssh"
     keywords = {keyword.lower() for keyword, _ in choices.translation.ssh_options}
     is_ssh = name == "ssh" or (name == "rsh" and choices.dialect.family is Family.OPEN_MPI)
-    return is_ssh and own_ssh is None and not keywords & _MAY_HIDE_MARKS
+    shares = any(word.startswith(_SHARES_A_CONNECTION) for word in choices.translation.ssh_rest)
+    return is_ssh and own_ssh is None and not shares and not keywords & _MAY_HIDE_MARKS
 
 
 def dials_by_tree(choices: Choices, hosts: HostList) -> bool:

@@ -112,7 +112,11 @@ def removed_variables(
         if name in HOSTFILE_VARIABLES and dialect is not None:
             found[name] = "the hostfile is rendered anew, and an option names it"
         elif name in INJECTED_BY_OPERATORS and dialect is not None:
-            found[name] = "an operator sets it; options say the same to every version"
+            found[name] = (
+                "it was read, and an option or the ssh_config says the same"
+                if is_users_own(name, environ)
+                else "an operator sets it; options say the same to every version"
+            )
         elif name.startswith(RESOURCE_MANAGER_PREFIXES):
             found[name] = "would have the daemons started by a resource manager"
         elif dialect is not None and not value and name.startswith("PRTE_MCA_"):

@@ -156,10 +156,9 @@ def test_hosts_with_ipv6_alone_are_one_world(only_ipv6: Farm, name: str) -> None
     assert ended.placed == spread_of(only_ipv6)
 
 
-@pytest.mark.parametrize("name", ["mpich4", "mpich5"])
-def test_mpich_on_ipv6_alone_is_refused_before_it_starts(only_ipv6: Farm, name: str) -> None:
+def test_mpich_on_ipv6_alone_is_refused_before_it_starts(only_ipv6: Farm) -> None:
     """It speaks IPv4 alone, and says nothing of that kind when it fails."""
-    ended = launch(only_ipv6, require_stack(name))
+    ended = launch(only_ipv6, require_stack("mpich4"))
 
     assert ended.code == 78, ended.said
     assert "has only IPv6 (fd77::2), and the installed MPI has none" in ended.said

@@ -258,6 +258,23 @@ def test_any_pinning_of_the_user_keeps_ours_away(variable: str) -> None:
     assert planned(INTEL_STACK, request) == {}
 
 
+@pytest.mark.parametrize(
+    "line",
+    [
+        "mpiexec -genv I_MPI_PIN 1 ./pi",
+        "mpiexec -genv I_MPI_PIN=1 ./pi",
+        "mpirun -x I_MPI_PIN=1 ./pi",
+        "mpiexec --bind-to core ./pi",
+        "mpiexec -bind-to core ./pi",
+    ],
+)
+def test_a_pinning_on_the_users_line_keeps_ours_away(line: str) -> None:
+    """Ours would stand beside his, and switch his binding off."""
+    plan = build_plan(request_of(line), a_host_list(), INTEL_STACK)
+
+    assert "I_MPI_PIN" not in {variable.name for variable in plan.variables}
+
+
 def test_what_kept_a_default_away_is_told() -> None:
     """`plan` shows whose word counts."""
     plan = build_plan(

@@ -98,6 +98,8 @@ def test_more_processes_than_slots_are_an_error() -> None:
         ("mpirun -np 5 -oversubscribe ./pi", {}),
         ("mpirun -np 5 --map-by slot:OVERSUBSCRIBE ./pi", {}),
         ("mpirun -np 5 --mca rmaps_base_oversubscribe 1 ./pi", {}),
+        ("mpirun -np 5 --prtemca rmaps_default_mapping_policy :oversubscribe ./pi", {}),
+        ("mpirun -np 5 --prtemca rmaps_default_mapping_policy slot:OVERSUBSCRIBE ./pi", {}),
         ("mpirun -np 5 ./pi", {"OMPI_MCA_rmaps_base_oversubscribe": "true"}),
         ("mpirun -np 5 ./pi", {"PRTE_MCA_rmaps_default_mapping_policy": ":oversubscribe"}),
     ],
@@ -144,6 +146,23 @@ def test_two_different_numbers_contradict_each_other() -> None:
     """Both were written by the user."""
     with pytest.raises(SettingsError, match="differ"):
         placed("mpirun -np 3 ./pi", np=4)
+
+
+@pytest.mark.parametrize("line", ["mpirun -np 2 -n 4 ./pi", "mpirun -n 1 ./a : -n 2 -c 3 ./b"])
+def test_two_different_numbers_of_one_application_are_refused(line: str) -> None:
+    """Open MPI 4 would take the last, 5 the first."""
+    with pytest.raises(SettingsError, match=r"the mpirun line says -np twice"):
+        placed(line)
+
+
+def test_the_same_number_twice_is_no_contradiction() -> None:
+    """A script may have added its own."""
+    assert placed("mpirun -np 4 -n 4 ./pi").np == 4
+
+
+def test_a_number_of_each_application_is_no_contradiction() -> None:
+    """They are counted one by one."""
+    assert placed("mpirun -np 1 ./a : -np 3 ./b").np == 4
 
 
 def test_np_is_the_count_per_host_times_the_hosts() -> None:

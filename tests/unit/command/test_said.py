@@ -147,6 +147,39 @@ def test_hydras_ssh_may_be_chosen_by_a_variable(dialect: Dialect, variable: str)
 
 
 @pytest.mark.parametrize(
+    ("dialect", "topic", "variable"),
+    [
+        (MPICH, Topic.LAUNCHER, "HYDRA_LAUNCHER"),
+        (MPICH, Topic.LAUNCHER, "HYDRA_BOOTSTRAP"),
+        (MPICH, Topic.BIND_TO, "HYDRA_BINDING"),
+        (MPICH, Topic.INTERFACE, "HYDRA_IFACE"),
+        (INTEL_MPI, Topic.LAUNCHER, "I_MPI_HYDRA_BOOTSTRAP"),
+        (INTEL_MPI, Topic.INTERFACE, "I_MPI_HYDRA_IFACE"),
+        (INTEL_MPI, Topic.TREE_WIDTH, "I_MPI_HYDRA_BRANCH_COUNT"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_a_variable_of_hydra_says_what_an_option_would(
+    dialect: Dialect, topic: Topic, variable: str
+) -> None:
+    """The option is ours to add, and would win."""
+    found = said("mpiexec ./a", dialect, {variable: "7"}).by(topic)
+
+    assert found is not None
+    assert found.said_by == variable
+
+
+def test_the_value_of_a_knob_is_told_from_the_line_or_a_variable() -> None:
+    """The line wins, as it does for mpirun."""
+    line = "mpirun --prtemca plm_ssh_no_tree_spawn 0 ./a"
+    environ = {"PRTE_MCA_plm_ssh_no_tree_spawn": "1"}
+
+    assert said(line, environ=environ).value_of(NO_TREE) == "0"
+    assert said("mpirun ./a", environ=environ).value_of(NO_TREE) == "1"
+    assert said("mpirun ./a").value_of(NO_TREE) is None
+
+
+@pytest.mark.parametrize(
     ("line", "dialect", "chooses"),
     [
         ("mpirun --cpu-set 0,1 ./a", OPEN_MPI_4, True),

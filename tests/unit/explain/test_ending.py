@@ -46,6 +46,34 @@ def test_verdict_and_code(
     assert (ending.verdict, ending.exit_code) == (verdict, exit_code)
 
 
+@pytest.mark.parametrize(("stop", "code"), [(signal.SIGTERM, 143), (signal.SIGINT, 130)])
+def test_a_success_after_a_stop_is_a_stop_for_an_mpirun_that_hides_it(
+    stop: signal.Signals, code: int
+) -> None:
+    """MPICH's ends with 0 though its ranks were killed."""
+    ending = conclude(a_process_exit(code=0), program='"pi"', stopped_by=stop, hides_stops=True)
+
+    assert (ending.verdict, ending.exit_code) == (Verdict.STOPPED, code)
+
+
+def test_a_success_without_a_stop_is_one_for_every_mpirun() -> None:
+    """Nobody told it to stop, so there is nothing to hide."""
+    ending = conclude(a_process_exit(code=0), program='"pi"', stopped_by=None, hides_stops=True)
+
+    assert (ending.verdict, ending.exit_code) == (Verdict.SUCCEEDED, 0)
+
+
+@pytest.mark.parametrize("code", [132, 183, 213, 250, 255])
+def test_a_code_of_failed_starts_is_the_programs_once_every_host_was_dialled(code: int) -> None:
+    """Intel's mpiexec ends with 255 for a program that aborted."""
+    ending = conclude(
+        a_process_exit(code=code), program='"pi"', stopped_by=None, started_everywhere=True
+    )
+
+    assert (ending.verdict, ending.exit_code) == (Verdict.PROGRAM_FAILED, code)
+    assert ended(code).verdict is Verdict.LAUNCH_FAILED
+
+
 def test_the_summary_is_one_line_with_the_cause() -> None:
     """It fits `kubectl describe`."""
     assert ended(7).summary == '"pi" failed with exit code 7 after 1.5 s'
@@ -119,6 +147,15 @@ def test_another_failure_keeps_its_code_and_names_the_hosts() -> None:
 
     assert (ending.verdict, ending.exit_code) == (Verdict.PROGRAM_FAILED, 7)
     assert ending.summary == f"{ended(7).summary}; {WHY}"
+
+
+def test_a_stop_that_mpirun_hid_is_no_success_on_fewer_hosts() -> None:
+    """It was stopped while hosts were still being dialled."""
+    stopped = conclude(
+        a_process_exit(code=0), program='"pi"', stopped_by=signal.SIGTERM, hides_stops=True
+    )
+
+    assert on_fewer_hosts(stopped, WHY, ended_for_it=False).exit_code == 143
 
 
 @pytest.mark.parametrize("ended_for_it", [True, False])
