@@ -21,6 +21,7 @@ from mpi_agent.settings import Backend, KeyExchange
 from mpi_agent.ssh.installed import (
     ImageConfiguration,
     builtin_client_command,
+    builtin_client_program,
     choose_client,
     image_configuration,
     programs_directory,
@@ -178,6 +179,7 @@ class JobAccess:
         return SshAccess(
             config_path=self.config_path,
             agent=builtin_client_command(self.state) if is_builtin else None,
+            agent_program=builtin_client_program(self.state) if is_builtin else None,
             hosts_can_dial=hosts_can_dial,
             key_path=self.terms.key_path,
             port=next(iter(ports)) if len(ports) == 1 else None,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from mpi_agent.command.choices import Choices
 from mpi_agent.command.defaults import CONCURRENCY_KNOBS, NO_TREE_KNOBS, TREE_THRESHOLD
+from mpi_agent.command.dialects import Dialect
 from mpi_agent.command.plan import LaunchRequest, SshAccess
 from mpi_agent.command.ssh_arguments import read_ssh_arguments
 from mpi_agent.command.topics import Family, Topic
@@ -11,7 +12,7 @@ from mpi_agent.command.variables import users_own
 from mpi_agent.errors import SettingsError
 from mpi_agent.job.hosts import HostList
 
-__all__ = ["choose_ssh", "dials_by_own_ssh", "dials_by_tree", "refuse_what_hangs"]
+__all__ = ["agent_for", "choose_ssh", "dials_by_own_ssh", "dials_by_tree", "refuse_what_hangs"]
 
 _FALSE = frozenset({"", "0", "false", "no", "off"})
 _MAY_HIDE_MARKS = frozenset(
@@ -28,10 +29,16 @@ def choose_ssh(choices: Choices, request: LaunchRequest, ssh: SshAccess, hosts: 
     if dialect.passes_everything:
         reason = "no resource manager's variable may choose another way"
         choices.say(Topic.LAUNCHER, "ssh", reason)
-    if ssh.agent is not None:
-        choices.say(Topic.SSH_AGENT, ssh.agent, "the built-in ssh client dials")
+    agent = agent_for(dialect, ssh)
+    if agent is not None:
+        choices.say(Topic.SSH_AGENT, agent, "the built-in ssh client dials")
     if dialect.passes_everything and not request.loopback_only:
         _choose_way_back(choices, request, ssh, hosts)
+
+
+def agent_for(dialect: Dialect, ssh: SshAccess) -> str | None:
+    """Return what a launcher calls in place of ssh, None for OpenSSH's own: Hydra takes a file."""
+    return ssh.agent_program or ssh.agent if dialect.family is Family.HYDRA else ssh.agent
 
 
 def _choose_arguments(choices: Choices, ssh: SshAccess) -> None:

@@ -21,7 +21,12 @@ from mpi_agent.command.plan import LaunchPlan, LaunchRequest, PlannedVariable
 from mpi_agent.command.said import Said
 from mpi_agent.command.topics import Family, Topic
 from mpi_agent.command.translate import Translation, translate
-from mpi_agent.command.variables import moved_variables, program_variables, removed_variables
+from mpi_agent.command.variables import (
+    PLAIN_SHELL,
+    moved_variables,
+    program_variables,
+    removed_variables,
+)
 from mpi_agent.job.hosts import HostList
 from mpi_agent.job.stacks import MpiStack
 
@@ -62,7 +67,7 @@ def plan_mpirun(
     return LaunchPlan(
         executable=stack.mpirun,
         argv=(_called_as(said, stack), *choices.words, *translation.tokens),
-        variables=(*choices.variables, _SHIM),
+        variables=(*choices.variables, PLAIN_SHELL, _SHIM),
         removed_variables=removed_variables(request.environ, said.dialect),
         hostfile_path=request.hostfile_path,
         hostfile_text=render_hostfile(_hosts_to_render(said, hosts, placement), form),

@@ -11,6 +11,7 @@ from __future__ import annotations
 from mpi_agent.command.default_choices import situation_of
 from mpi_agent.command.defaults import DEFAULTS
 from mpi_agent.command.dialects import Dialect, DialectName
+from mpi_agent.command.dialling import agent_for
 from mpi_agent.command.hostfile import HostfileForm, render_hostfile
 from mpi_agent.command.launcher_words import with_words, words_left_open
 from mpi_agent.command.placement import Placement
@@ -18,7 +19,12 @@ from mpi_agent.command.plan import LaunchPlan, LaunchRequest, PlannedVariable
 from mpi_agent.command.said import Said
 from mpi_agent.command.ssh_arguments import read_ssh_arguments
 from mpi_agent.command.topics import Family, Topic
-from mpi_agent.command.variables import program_variables, removed_variables, users_own
+from mpi_agent.command.variables import (
+    PLAIN_SHELL,
+    program_variables,
+    removed_variables,
+    users_own,
+)
 from mpi_agent.job.hosts import HostList
 
 __all__ = ["plan_other_launcher"]
@@ -40,6 +46,7 @@ def plan_other_launcher(
     if choices:
         form = HostfileForm.SLOTS
     told = (
+        PLAIN_SHELL,
         _variable("MPI_AGENT_HOSTFILE", request.hostfile_path, "the rendered hostfile"),
         _variable("MPI_AGENT_SLOTS", str(hosts.hosts[0].slots), "slots of the first host"),
         _variable("MPI_AGENT_SHIM", "off", "mpirun below this program is the real one"),
@@ -143,8 +150,7 @@ def _ssh_of_the_launcher(
     read = read_ssh_arguments(request.environ[own] if own else "")
     words = " ".join(("-F", request.ssh.config_path, *read.rest))
     found = [_variable(knob.variable, words, "mpirun's ssh dials by the job's ssh_config")]
-    if request.ssh.agent is not None and said.by(Topic.SSH_AGENT) is None:
-        found.append(
-            _variable(dialect.ssh_agent_variable, request.ssh.agent, "the built-in ssh client")
-        )
+    agent = agent_for(dialect, request.ssh)
+    if agent is not None and said.by(Topic.SSH_AGENT) is None:
+        found.append(_variable(dialect.ssh_agent_variable, agent, "the built-in ssh client"))
     return read.options, tuple(found)

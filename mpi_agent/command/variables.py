@@ -13,6 +13,7 @@ from mpi_agent.variable_names import RESOURCE_MANAGER_PREFIXES
 
 __all__ = [
     "HOSTFILE_VARIABLES",
+    "PLAIN_SHELL",
     "is_users_own",
     "moved_variables",
     "program_variables",
@@ -27,6 +28,15 @@ HOSTFILE_VARIABLES = (
     "I_MPI_HYDRA_HOST_FILE",
 )
 """By which launchers are told their hostfile; also by operators, then always the same one."""
+
+PLAIN_SHELL = PlannedVariable(
+    name="SHELL",
+    value="/bin/sh",
+    reason="ssh runs in it what leaves our marks, and the account's own may run nothing",
+    stays_here=True,
+)
+"""Source: OpenSSH 9.2, ssh_local_cmd in sshconnect.c; Open MPI 4.1.4 warns about an account without
+a shell that it knows, where SHELL is unset."""
 
 _GIVEN_BY_ENV = "--env"
 
@@ -121,10 +131,6 @@ def removed_variables(
             found[name] = "would have the daemons started by a resource manager"
         elif dialect is not None and not value and name.startswith("PRTE_MCA_"):
             found[name] = "set to nothing, on which mpirun of Open MPI 5 crashes"
-        elif dialect is not None and name == "SHELL":
-            found[name] = (
-                "ssh would run its LocalCommand in it, whatever it is; without, in /bin/sh"
-            )
         elif name.startswith("MPI_AGENT_") and name != "MPI_AGENT_SHIM":
             found[name] = "a setting of the agent, not of the program"
         elif dialect is not None and name in dialect.renamed_variables:

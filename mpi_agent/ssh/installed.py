@@ -18,6 +18,7 @@ from mpi_agent.state import StateDirectory
 __all__ = [
     "ImageConfiguration",
     "builtin_client_command",
+    "builtin_client_program",
     "choose_client",
     "image_configuration",
     "programs_directory",
@@ -100,21 +101,27 @@ def _say_configuration(host: str) -> str:
 
 
 def builtin_client_command(state: StateDirectory) -> str:
-    """Return the program that mpirun calls in place of ssh; `write_builtin_client` makes it.
+    """Return the command that Open MPI calls in place of ssh, the same on launcher and workers.
 
-    It is one word: mpirun splits a command at blanks and knows no quotes, and Hydra takes the name
-    of one file. Where files of the private directory cannot be executed, it is `mpi-agent ssh`.
+    mpirun splits it at blanks and knows no quotes, so a path with blanks is hidden in a script.
+
+    Source: Open MPI 4.1.4, 2026-11: its daemons look for the command on every host, and crash or
+    hang where it is missing, even if they dial nobody.
     """
     program = Path(sys.executable).with_name("mpi-agent")
-    if not _can_execute_in(state.path) and program.exists() and " " not in str(program):
+    if program.exists() and " " not in str(program):
         return f"{program} ssh"
+    return builtin_client_program(state)
+
+
+def builtin_client_program(state: StateDirectory) -> str:
+    """Return the program that Hydra calls in place of ssh: one file, on the launcher alone."""
     return str(state.file(_BUILTIN_NAME))
 
 
 def write_builtin_client(state: StateDirectory) -> None:
-    """Write the program that `builtin_client_command` names, unless that one is installed."""
-    if builtin_client_command(state) == str(state.file(_BUILTIN_NAME)):
-        state.write(_BUILTIN_NAME, f'#!/bin/sh\nexec {_BUILTIN} "$@"\n', mode=0o700)
+    """Write the file that `builtin_client_program` names."""
+    state.write(_BUILTIN_NAME, f'#!/bin/sh\nexec {_BUILTIN} "$@"\n', mode=0o700)
 
 
 def programs_directory(state: StateDirectory) -> Path | None:

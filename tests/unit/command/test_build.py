@@ -200,6 +200,7 @@ def test_a_launcher_of_its_own_is_told_by_variables() -> None:
         "MPI_AGENT_FIRST_HOST": "pi-worker-0.pi.default.svc",
         "MPI_AGENT_HOST_COUNT": "2",
         "PDSH_RCMD_TYPE": "ssh",
+        "SHELL": "/bin/sh",
         "PRTE_MCA_prte_default_hostfile": "/run/mpi-agent/hostfile",
         "PRTE_MCA_plm_ssh_args": "-F /run/mpi-agent/ssh_config",
         "PRTE_MCA_plm_ssh_no_tree_spawn": "1",
