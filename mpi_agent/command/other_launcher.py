@@ -153,4 +153,17 @@ def _ssh_of_the_launcher(
     agent = agent_for(dialect, request.ssh)
     if agent is not None and said.by(Topic.SSH_AGENT) is None:
         found.append(_variable(dialect.ssh_agent_variable, agent, "the built-in ssh client"))
+    found += _way_back(request, dialect, said)
     return read.options, tuple(found)
+
+
+def _way_back(request: LaunchRequest, dialect: Dialect, said: Said) -> tuple[PlannedVariable, ...]:
+    """Return where Hydra's daemons are to call: workers may not resolve the launcher's name."""
+    interface, back = request.surroundings.launcher_interface, dialect.spelling(Topic.INTERFACE)
+    calls_by_name = dialect.passes_everything and not request.loopback_only
+    if not calls_by_name or interface is None or said.by(Topic.INTERFACE):
+        return ()
+    if back is None or back.knob is None:
+        return ()
+    reason = "workers may not be able to resolve the launcher's name"
+    return (_variable(back.knob.variable, interface, reason),)

@@ -219,13 +219,18 @@ AN_MPIRUNS_VARIABLES = {
     ),
     "mpich": (
         MPICH_STACK,
-        {"HYDRA_HOST_FILE": HOSTFILE, "HYDRA_LAUNCHER_EXTRA_ARGS": "-F /run/c -T"},
+        {
+            "HYDRA_HOST_FILE": HOSTFILE,
+            "HYDRA_LAUNCHER_EXTRA_ARGS": "-F /run/c -T",
+            "HYDRA_IFACE": "eth0",
+        },
     ),
     "intel": (
         INTEL_STACK,
         {
             "I_MPI_HYDRA_HOST_FILE": HOSTFILE,
             "I_MPI_HYDRA_BOOTSTRAP_EXEC_EXTRA_ARGS": "-F /run/c -T",
+            "I_MPI_HYDRA_IFACE": "eth0",
             "I_MPI_PERHOST": "2",
             "I_MPI_PIN": "off",
         },
@@ -349,3 +354,17 @@ def test_a_note_says_that_it_runs_once() -> None:
     notes = plan_of("torchrun train.py").notes
 
     assert any('"torchrun" runs once, on the launcher' in note for note in notes)
+
+
+@pytest.mark.parametrize(
+    ("stack", "variable"), [(MPICH_STACK, "HYDRA_IFACE"), (INTEL_STACK, "I_MPI_HYDRA_IFACE")]
+)
+def test_an_inner_hydra_is_called_back_by_the_launchers_interface(
+    stack: MpiStack, variable: str
+) -> None:
+    """Workers may not be able to resolve the launcher's name."""
+    request = replace(
+        request_of("bash run.sh"), surroundings=Surroundings(launcher_interface="net1")
+    )
+
+    assert variables_of(build_plan(request, a_host_list(), stack))[variable] == "net1"
