@@ -29,7 +29,7 @@ def choose_variables(choices: Choices, request: LaunchRequest) -> None:
         choices.notes.append(f"{name} does not travel: {removed[name]}")
     names -= removed.keys() - set_here
     if choices.dialect.passes_everything:
-        _pass_as_list(choices, sorted(names - {choices.dialect.ssh_arguments.variable}))
+        _pass_as_list(choices, request, sorted(names - {choices.dialect.ssh_arguments.variable}))
     else:
         _pass_one_by_one(choices, names)
 
@@ -55,7 +55,7 @@ def _pass_one_by_one(choices: Choices, names: set[str]) -> None:
         choices.notes.append("variables are named for every application on the line")
 
 
-def _pass_as_list(choices: Choices, names: list[str]) -> None:
+def _pass_as_list(choices: Choices, request: LaunchRequest, names: list[str]) -> None:
     """Name all variables in one word, without which Hydra passes the whole environment.
 
     Raises:
@@ -63,7 +63,9 @@ def _pass_as_list(choices: Choices, names: list[str]) -> None:
     """
     line = choices.said.line
     if choices.translation.names_only:
-        names = sorted(set(choices.translation.names))
+        given = {name for name, _ in request.environment.extra}
+        names = sorted({*choices.translation.names, *given})
+        choices.notes.append("the line's own list says which variables travel; --env NAME=V adds")
     elif line is not None and line.has(Topic.ALL_VARIABLES, Topic.NO_VARIABLES):
         choices.notes.append("the line says which variables travel, so none is added")
         return

@@ -231,7 +231,8 @@ class _Translator:
         self._replace(option, words, f"{self._written(option)} {said}, as {self._title} wants it")
 
     def _pass_by_names(self, option: MpirunOption, *, is_foreign: bool) -> None:
-        """Add a list of names to the one list that is passed."""
+        """Pass a list of names; Hydra's own list means these and no others."""
+        self._found.names_only = self._found.names_only or not is_foreign
         names = [name for value in option.values for name in value.split(",") if name]
         unset = [name for name in names if name not in self._environ]
         self._found.names += [name for name in names if name not in unset]

@@ -143,3 +143,18 @@ def test_a_launcher_without_ranks_is_told_no_interface() -> None:
     request = replace(a_launch_request(), surroundings=Surroundings(launcher_interface="eth0"))
 
     assert interfaces_of(build_plan(request, a_host_list(), OPEN_MPI_5_STACK)) == {}
+
+
+@pytest.mark.parametrize("stack", ["mpich", "intel"])
+def test_hydras_own_list_means_these_variables_and_no_others(stack: str) -> None:
+    """The user wins; what --env gives with a value is his word too."""
+    environ = {"LANG": "C", "NCCL_DEBUG": "INFO"}
+    request = replace(
+        a_launch_request("mpiexec", "-genvlist", "LANG", "./pi", environ=environ),
+        environment=rank_environment(environ, wanted=("MODE=fast",)),
+    )
+
+    plan = build_plan(request, a_host_list(), STACKS[stack])
+
+    assert plan.argv[plan.argv.index("-genvlist") + 1] == "LANG,MODE"
+    assert any("own list" in note for note in plan.notes)
