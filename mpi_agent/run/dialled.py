@@ -50,6 +50,7 @@ class DialledHosts:
         self._directory = directory
         self._expected = tuple(expected)
         self._enough = len(self._expected) if enough is None else enough
+        self._seen: set[str] = set()
         self._no_news_s = no_news_s
         _make_anew(directory)
 
@@ -66,10 +67,10 @@ class DialledHosts:
         return bool(self._marks())
 
     def _marks(self) -> set[str]:
-        try:
-            return {_without_end_dot(path.name) for path in self._directory.iterdir()}
-        except FileNotFoundError:
-            return set()
+        """Return every mark seen so far: another launch of this container may remove them."""
+        with contextlib.suppress(FileNotFoundError):
+            self._seen |= {_without_end_dot(path.name) for path in self._directory.iterdir()}
+        return self._seen
 
     async def given_up(self) -> str:
         """Return why the program cannot be where it should, once that is so; else never.

@@ -43,6 +43,17 @@ def test_marks_of_an_earlier_launch_do_not_count(tmp_path: Path) -> None:
     assert dialled_hosts(tmp_path).missing == _NAMES
 
 
+def test_marks_once_seen_count_though_another_launch_removes_them(tmp_path: Path) -> None:
+    """Two launches of one container share the directory; the first one's hosts were dialled."""
+    first = dialled_hosts(tmp_path, *_NAMES)
+    assert first.missing == ()
+
+    second = dialled_hosts(tmp_path)
+
+    assert first.missing == ()
+    assert second.missing == _NAMES
+
+
 def test_marks_that_cannot_be_removed_end_the_launch(tmp_path: Path) -> None:
     """They would look like hosts that this launch dialled; a link leads to somebody else's."""
     (tmp_path / "elsewhere").mkdir()
