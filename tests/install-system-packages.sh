@@ -2,7 +2,7 @@
 # Called by the Makefile: installs what integration and e2e tests use. Without root or apt it only
 # says what is missing; the tests that need it then skip by name.
 set -eu
-packages="python3 openssh-server openssh-client openmpi-bin mpich dnsmasq-base iproute2 pdsh podman
+packages="python3 busybox openssh-server openssh-client openmpi-bin mpich dnsmasq-base iproute2 pdsh podman
 buildah crun netavark aardvark-dns iptables uidmap debootstrap"
 missing=""
 for package in $packages; do

@@ -60,8 +60,8 @@ def test_what_mpirun_is_to_call_is_named_first_and_written_when_it_is_called(
     assert before == []
     assert os.access(f"{named.directory}/ssh", os.X_OK)
     assert said == "the chosen one\n"
-    if named.agent is not None:
-        assert os.access(named.agent, os.X_OK)
+    if named.agent_program is not None:
+        assert os.access(named.agent_program, os.X_OK)
 
 
 def test_the_ssh_in_front_runs_local_commands_whatever_the_accounts_shell(
