@@ -25,6 +25,12 @@ INTEL_STACK = MpiStack(
     version=(2021, 18, 1),
     mpirun="/opt/intel/bin/mpiexec.hydra",
 )
+STACKS = {
+    "openmpi4": OPEN_MPI_4_STACK,
+    "openmpi5": OPEN_MPI_5_STACK,
+    "mpich": MPICH_STACK,
+    "intel": INTEL_STACK,
+}
 
 
 def a_host(index: int = 0, *, slots: int = 1, is_local: bool = False) -> Host:

@@ -20,6 +20,7 @@ from tests.builders import (
     MPICH_STACK,
     OPEN_MPI_4_STACK,
     OPEN_MPI_5_STACK,
+    STACKS,
     a_host_list,
     a_launch_request,
 )
@@ -33,12 +34,6 @@ OPERATORS_ENVIRONMENT = {
     "OMPI_MCA_orte_set_default_slots": "2",
     "NVIDIA_VISIBLE_DEVICES": "",
     "NCCL_DEBUG": "INFO",
-}
-STACKS = {
-    "openmpi4": OPEN_MPI_4_STACK,
-    "openmpi5": OPEN_MPI_5_STACK,
-    "mpich": MPICH_STACK,
-    "intel": INTEL_STACK,
 }
 OPEN_MPIS = (OPEN_MPI_4_STACK, OPEN_MPI_5_STACK)
 LINES = {

@@ -17,19 +17,13 @@ from mpi_agent.command.plan import LaunchPlan, LaunchRequest, SshAccess, Surroun
 from mpi_agent.job.stacks import MpiStack
 from tests.builders import (
     INTEL_STACK,
-    MPICH_STACK,
     OPEN_MPI_4_STACK,
     OPEN_MPI_5_STACK,
+    STACKS,
     a_host_list,
     a_launch_request,
 )
 
-STACKS = {
-    "openmpi4": OPEN_MPI_4_STACK,
-    "openmpi5": OPEN_MPI_5_STACK,
-    "mpich": MPICH_STACK,
-    "intel": INTEL_STACK,
-}
 KNOBS = {
     (dialect, knob.name) for row in DEFAULTS for dialect in row.knobs for knob in row.knobs[dialect]
 }

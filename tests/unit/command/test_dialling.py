@@ -17,16 +17,11 @@ from tests.builders import (
     MPICH_STACK,
     OPEN_MPI_4_STACK,
     OPEN_MPI_5_STACK,
+    STACKS,
     a_host_list,
     a_launch_request,
 )
 
-STACKS = {
-    "openmpi4": OPEN_MPI_4_STACK,
-    "openmpi5": OPEN_MPI_5_STACK,
-    "mpich": MPICH_STACK,
-    "intel": INTEL_STACK,
-}
 every_stack = pytest.mark.parametrize("stack", STACKS.values(), ids=STACKS)
 
 

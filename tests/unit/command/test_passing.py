@@ -14,21 +14,14 @@ from mpi_agent.environment import rank_environment
 from mpi_agent.job.hosts import HostList
 from mpi_agent.job.stacks import MpiStack
 from tests.builders import (
-    INTEL_STACK,
-    MPICH_STACK,
     OPEN_MPI_4_STACK,
     OPEN_MPI_5_STACK,
+    STACKS,
     a_host,
     a_host_list,
     a_launch_request,
 )
 
-STACKS = {
-    "openmpi4": OPEN_MPI_4_STACK,
-    "openmpi5": OPEN_MPI_5_STACK,
-    "mpich": MPICH_STACK,
-    "intel": INTEL_STACK,
-}
 every_stack = pytest.mark.parametrize("stack", STACKS.values(), ids=STACKS)
 OWN_LIST = "OMPI_MCA_mca_base_env_list"
 

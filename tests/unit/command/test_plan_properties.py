@@ -16,20 +16,11 @@ from mpi_agent.command.plan import LaunchPlan
 from mpi_agent.environment import rank_environment
 from mpi_agent.job.stacks import MpiStack
 from tests.builders import (
-    INTEL_STACK,
-    MPICH_STACK,
-    OPEN_MPI_4_STACK,
-    OPEN_MPI_5_STACK,
+    STACKS,
     a_host_list,
     a_launch_request,
 )
 
-STACKS = {
-    "openmpi4": OPEN_MPI_4_STACK,
-    "openmpi5": OPEN_MPI_5_STACK,
-    "mpich": MPICH_STACK,
-    "intel": INTEL_STACK,
-}
 every_stack = pytest.mark.parametrize("stack", STACKS)
 _VALUES = st.text(min_size=1, max_size=12)
 _MARKED = st.binary(min_size=1, max_size=20).map(
