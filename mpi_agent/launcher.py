@@ -97,12 +97,12 @@ class Launcher:
                 alarm=dialled.given_up,
             )
         stack = ready.job.stack
-        is_hydra = family_of(stack) is Family.HYDRA
+        family = family_of(stack)
         ending = conclude(
             supervised.process_exit,
-            program=f'"{Path(program_word(self._program, family_of(ready.job.stack))).name}"',
+            program=f'"{Path(program_word(self._program, family)).name}"',
             stopped_by=supervised.stopped_by,
-            started_everywhere=is_hydra and dialled.is_any and not dialled.missing,
+            started_everywhere=(family is Family.HYDRA and dialled.is_any and not dialled.missing),
             hides_stops=stack is not None and stack.implementation is Implementation.MPICH,
         )
         if ending.verdict is Verdict.LAUNCH_FAILED and ready.remote:
