@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ctypes
 import errno
+import hashlib
 import os
 import pwd
 import resource
@@ -17,6 +18,7 @@ from pathlib import Path
 
 __all__ = [
     "Account",
+    "container_identity",
     "ensure_identity",
     "has_rdma",
     "interface_of_pod",
@@ -36,7 +38,11 @@ _RESOLV_CONF = Path("/etc/resolv.conf")
 _HOSTS_FILE = Path("/etc/hosts")
 _ROUTES = Path("/proc/net/route")
 _RDMA_DEVICES = Path("/sys/class/infiniband")
+_BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
+_FIRST_PROCESS = Path("/proc/1/stat")
+_PID_NAMESPACE = Path("/proc/self/ns/pid")
 _ANY_PORT = 9
+_IDENTITY_DIGITS = 16
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -104,6 +110,24 @@ def own_names() -> tuple[str, ...]:
         if short in fields[1:]:
             names.update(dict.fromkeys(n for n in fields[1:] if n.split(".")[0] == short))
     return tuple(names)
+
+
+def container_identity() -> str:
+    """Return what is the same in all processes of this container, and another after its restart.
+
+    Where a pod shares its process namespace, its containers are one: PID 1 is the pod's there, and
+    stays.
+
+    Source: Linux: random/boot_id is made at each boot, field 22 of /proc/PID/stat is the start
+    after it (proc(5)), and the inode of a namespace tells it from others (namespaces(7)).
+    """
+    started = _read_or_empty(_FIRST_PROCESS).rpartition(")")[2].split()[19:20]
+    try:
+        namespace = str(_PID_NAMESPACE.stat().st_ino)
+    except OSError:
+        namespace = ""
+    words = (_read_or_empty(_BOOT_ID).strip(), *started, namespace)
+    return hashlib.sha256(" ".join(words).encode()).hexdigest()[:_IDENTITY_DIGITS]
 
 
 def own_addresses() -> tuple[str, ...]:

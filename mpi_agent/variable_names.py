@@ -16,6 +16,8 @@ __all__ = [
     "PATH_NAMES",
     "RESOURCE_MANAGER_PATTERNS",
     "RESOURCE_MANAGER_PREFIXES",
+    "RUN_ID_VARIABLE",
+    "WORKER_CALL_VARIABLE",
     "Fitting",
     "is_never_passed",
     "is_secret",
@@ -25,6 +27,14 @@ __all__ = [
     "reason_to_stay",
     "variables_that_fit",
 ]
+
+RUN_ID_VARIABLE = "MPI_AGENT_RUN_ID"
+"""By which a worker knows the processes of one run: mpirun's ssh sends it, sshd accepts it alone,
+and daemons and ranks inherit it.
+"""
+
+WORKER_CALL_VARIABLE = "MPI_AGENT_WORKER_CALL"
+"""In every session on a worker: the program through which the worker's agent is asked something."""
 
 PASSED_NAMES = frozenset(
     "PYTHONPATH PYTHONUNBUFFERED VIRTUAL_ENV CONDA_PREFIX TZ LANG LC_ALL HF_HOME XDG_CACHE_HOME"

@@ -1,7 +1,8 @@
 """What happens in an agent's life, one class per thing.
 
 They are the only input of log, bar, metrics and status. Names are in the past tense. A fallback
-that is taken silently is a bug: it emits `Noted`.
+that is taken silently is a bug: it emits `Noted`. What happens on workers stands in
+`worker_events`.
 """
 
 from __future__ import annotations
@@ -27,8 +28,6 @@ __all__ = [
     "SignalReceived",
     "WaitProgressed",
     "WaitStarted",
-    "WorkerDraining",
-    "WorkerReady",
 ]
 
 
@@ -131,27 +130,6 @@ class ProgramEnded(Event):
     """The program is over."""
 
     ending: Ending
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class WorkerReady(Event):
-    """The worker's ssh server answered on its own port.
-
-    Attributes:
-        key_fingerprints: of the public keys that it lets in.
-    """
-
-    server: str
-    port: int
-    user: str
-    key_fingerprints: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class WorkerDraining(Event):
-    """The worker was told to stop and takes no new logins."""
-
-    signal_name: str
 
 
 EventSink = Callable[[Event], None]

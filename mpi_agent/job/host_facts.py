@@ -1,4 +1,4 @@
-"""What one host has: GPUs, CPUs, places for temporary files."""
+"""What one host has: GPUs, CPUs, memory, limits, places for temporary files."""
 
 from __future__ import annotations
 
@@ -19,6 +19,13 @@ class HostFacts:
         directories: with short paths, writable, the most wanted one first.
         has_ssh_config: the launcher's ssh configuration is a readable file there too.
         has_rdma: there is an RDMA device, of any maker; None where it cannot be told.
+        uid: of the account; None where it cannot be told.
+        memory_limit_bytes: of the container; None where there is none or nothing tells it.
+        shm_bytes: size of /dev/shm; None where it cannot be told.
+        memlock_bytes: that one process may lock; None where there is no limit, or nothing tells it.
+        locks_all_memory: there is no limit, or the account is above it; None where nothing tells.
+        open_files: that one process may have; None where there is no limit or nothing tells it.
+        interfaces: of the network, without loopback.
     """
 
     gpus: int | None = None
@@ -27,6 +34,13 @@ class HostFacts:
     directories: tuple[str, ...] = ()
     has_ssh_config: bool = False
     has_rdma: bool | None = None
+    uid: int | None = None
+    memory_limit_bytes: int | None = None
+    shm_bytes: int | None = None
+    memlock_bytes: int | None = None
+    locks_all_memory: bool | None = None
+    open_files: int | None = None
+    interfaces: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         if self.gpus is not None and self.gpus < 0:

@@ -1,7 +1,7 @@
 """The part of the login's question that asks what a host has, and what its answer means.
 
-Nothing but the shell itself is needed, apart from `nproc`; what is not answered is unknown, and
-never a refusal. The shell prints what it finds and decides nothing.
+Nothing but the shell itself is needed, apart from `nproc` and `df`; what is not answered is
+unknown, and never a refusal. The shell prints what it finds and decides nothing.
 
 Source: sh of dash 0.5.12, bash 5.2 and busybox 1.35, tried 2026-11.
 """
@@ -11,6 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 
+from mpi_agent.cgroup import limit_in_bytes
 from mpi_agent.job.host_facts import HostFacts
 
 __all__ = ["DIRECTORIES", "FACTS_SCRIPT", "Answer", "read_facts", "values_in"]
@@ -28,6 +29,11 @@ DIRECTORIES = ("/tmp", "/var/tmp", "/dev/shm", "/run/mpi-agent")
 """Where daemons may keep their files, the most usual one first."""
 
 _UNSET = "-unset-"
+_IPC_LOCK = 1 << 14
+"""of the mask of capabilities: no limit on locked memory counts. Source: Linux, capability.h."""
+
+_NO_INTERFACES = frozenset({"lo", "bonding_masters", "*"})
+"""names in /sys/class/net that are none; the last is what a pattern says that fits nothing"""
 
 FACTS_SCRIPT = (
     f'echo "cuda=${{CUDA_VISIBLE_DEVICES-{_UNSET}}}"; '
@@ -39,6 +45,15 @@ FACTS_SCRIPT = (
     "{ read -r q </sys/fs/cgroup/cpu/cpu.cfs_quota_us && "
     "read -r p </sys/fs/cgroup/cpu/cpu.cfs_period_us; }; } && "
     'echo "quota=$q $p"; '
+    "{ read -r m </sys/fs/cgroup/memory.max || "
+    "read -r m </sys/fs/cgroup/memory/memory.limit_in_bytes; } && "
+    'echo "memory=$m"; '
+    "while read -r k v m; do "
+    'case $k in Uid:) echo "uid=$v";; CapEff:) echo "capabilities=$v"; break;; esac; '
+    "done </proc/self/status; "
+    "printf memlock= && ulimit -l || echo; printf nofile= && ulimit -n || echo; "
+    'i() { echo "interfaces=$*"; }; i /sys/class/net/*; '
+    'echo "shm="$(df -Pk /dev/shm); '
     'echo "cpus=$(OMP_NUM_THREADS= OMP_THREAD_LIMIT= nproc)"; '
     f'for t in "$TMPDIR" {" ".join(DIRECTORIES)}; do '
     '[ -d "$t" ] && [ -w "$t" ] && [ -x "$t" ] && echo "directory=$t"; done; '
@@ -46,7 +61,8 @@ FACTS_SCRIPT = (
 )
 """One line of POSIX sh without single quotes; its argument 6 is the path of an ssh configuration.
 
-OMP_NUM_THREADS is taken from nproc, which would believe it (coreutils 9.1, "nproc invocation").
+OMP_NUM_THREADS is taken from nproc, which would believe it (coreutils 9.1, "nproc invocation"). The
+account and its capabilities are read from the kernel, because `id` would be one more process.
 
 Source: cpu.max is "QUOTA PERIOD" or "max PERIOD" (Linux, cgroup-v2.rst, "CPU Interface Files"), the
 quota of v1 is -1 without a limit (sched-bwc.rst).
@@ -73,6 +89,13 @@ def read_facts(values: Answer) -> HostFacts:
         directories=_directories(values.get("directory", ())),
         has_ssh_config="ssh_config" in first,
         has_rdma=_count(first["rdma"]) > 0 if "rdma" in first else None,
+        uid=_number(first.get("uid", "")),
+        memory_limit_bytes=limit_in_bytes(first.get("memory", "")),
+        shm_bytes=_shm_bytes(first),
+        memlock_bytes=_memlock_bytes(first.get("memlock", "")),
+        locks_all_memory=_locks_all_memory(first),
+        open_files=_number(first.get("nofile", "")),
+        interfaces=_interfaces(first.get("interfaces", "")),
     )
 
 
@@ -129,7 +152,11 @@ def _gpu_nodes(first: Mapping[str, str]) -> int | None:
 
 
 def _count(text: str) -> int:
-    return int(text) if text.isascii() and text.isdigit() else 0
+    return _number(text) or 0
+
+
+def _number(text: str) -> int | None:
+    return int(text) if text.isascii() and text.isdigit() else None
 
 
 def _cpu_limit(text: str) -> float | None:
@@ -142,3 +169,34 @@ def _cpu_limit(text: str) -> float | None:
 def _directories(found: Sequence[str]) -> tuple[str, ...]:
     short = (path.rstrip("/") for path in found if len(path.encode()) <= _LONGEST_DIRECTORY_BYTES)
     return tuple(dict.fromkeys(path for path in short if path.startswith("/")))
+
+
+def _shm_bytes(first: Mapping[str, str]) -> int | None:
+    """Return the size from what `df -Pk` says, whose lines the shell has made one.
+
+    Source: POSIX.1-2017, df, STDOUT: the file system, then its size in units of 1024 bytes, what is
+    used, what is left, a percentage, and where it is mounted.
+    """
+    match = re.search(r" (\d+) +\d+ +-?\d+ +(?:\d+%|-) +/", first.get("shm", ""))
+    return int(match[1]) * 1024 if match else None
+
+
+def _memlock_bytes(text: str) -> int | None:
+    """Return what `ulimit -l` says, which counts in units of 1024 bytes in every shell we know."""
+    kibibytes = _number(text)
+    return None if kibibytes is None else kibibytes * 1024
+
+
+def _locks_all_memory(first: Mapping[str, str]) -> bool | None:
+    if first.get("memlock") == "unlimited":
+        return True
+    try:
+        is_above = bool(int(first["capabilities"], 16) & _IPC_LOCK)
+    except (KeyError, ValueError):
+        return None
+    return True if is_above else None if _number(first.get("memlock", "")) is None else False
+
+
+def _interfaces(text: str) -> tuple[str, ...]:
+    names = (path.rpartition("/")[2] for path in text.split())
+    return tuple(name for name in names if name not in _NO_INTERFACES)

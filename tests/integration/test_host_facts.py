@@ -19,6 +19,7 @@ from mpi_agent.container import (
     process_vm_readv_works,
 )
 from mpi_agent.job.host_facts import HostFacts
+from mpi_agent.limits import effective_capabilities
 from mpi_agent.wait.equipment import Equipment, judge_answer, question_line
 from mpi_agent.wait.host_facts import FACTS_SCRIPT
 from mpi_agent.wait.own_facts import own_facts
@@ -126,6 +127,40 @@ def test_every_posix_shell_reads_the_limit_of_both_cgroups(root: Path, shell: st
         told.append(facts_below(root, shell_of(shell)).cpu_limit)
 
     assert told == [None, 2.5, None, 4.0, None]
+
+
+@pytest.mark.parametrize("shell", SHELLS)
+def test_every_posix_shell_reads_the_memory_limit_of_both_cgroups(root: Path, shell: str) -> None:
+    """The second version wins; its `max` and the first one's largest number mean none."""
+    first = "sys__fs__cgroup__memory__memory_dot_limit_in_bytes"
+    second = "sys__fs__cgroup__memory_dot_max"
+    told = [facts_below(root, shell_of(shell)).memory_limit_bytes]
+    for files in (
+        {first: "9223372036854771712\n"},
+        {first: "1073741824\n"},
+        {second: "34359738368\n"},
+        {second: "max\n"},
+    ):
+        make(root, **files)
+        told.append(facts_below(root, shell_of(shell)).memory_limit_bytes)
+
+    assert told == [None, None, 1 << 30, 32 << 30, None]
+
+
+@pytest.mark.parametrize("shell", SHELLS)
+def test_every_posix_shell_tells_its_account_limits_and_interfaces(root: Path, shell: str) -> None:
+    """Limits are those of the session, which its ranks inherit."""
+    make(root, "dev/shm/file", "sys/class/net/lo", "sys/class/net/eth0", "sys/class/net/net1")
+    line = ("prlimit", "--nofile=512", "--memlock=65536", *shell_of(shell))
+    require_program("prlimit")
+
+    facts = facts_below(root, line)
+
+    assert facts.uid == os.getuid()
+    assert (facts.open_files, facts.memlock_bytes) == (512, 65536)
+    assert facts.locks_all_memory is ("CAP_IPC_LOCK" in effective_capabilities())
+    assert facts.interfaces == ("eth0", "net1")
+    assert facts.shm_bytes == os.statvfs(root).f_blocks * os.statvfs(root).f_frsize // 1024 * 1024
 
 
 @pytest.mark.parametrize("shell", SHELLS)

@@ -8,6 +8,7 @@ import pytest
 
 from mpi_agent.job.host_facts import HostFacts
 from mpi_agent.job.readiness import Obstacle
+from mpi_agent.ssh.worker_protocol import LauncherId
 from mpi_agent.wait.equipment import (
     ANSWER_ENDS,
     Equipment,
@@ -162,5 +163,51 @@ def test_the_question_is_one_line_that_any_login_shell_takes() -> None:
 
     assert "\n" not in line
     assert "!" not in line
-    arguments = "sh /usr/bin/prted ab12 /app/pi 10.1.0.2 40000 '/run/mpi agent/ssh_config'"
+    arguments = "sh /usr/bin/prted ab12 /app/pi 10.1.0.2 40000 '/run/mpi agent/ssh_config' ''"
     assert line.endswith(f" {arguments}")
+
+
+def test_who_asks_a_worker_to_end_what_is_left_says_who_he_is() -> None:
+    """As one argument that no login shell reads anything into."""
+    launcher = LauncherId(name="pi-launcher", container="c0ffee")
+    line = question_line(replace(EQUIPMENT, launcher=launcher), None)
+
+    call = '{"verb":"clean","launcher":{"name":"pi-launcher","container":"c0ffee"}}'
+    assert line.endswith(f" '{call}'")
+    assert "!" not in line
+
+
+@pytest.mark.parametrize(
+    ("lines", "notes"),
+    [
+        ((), ()),
+        (("cleaning=yes", 'cleaned={"kind":"cleaned","ended":0,"killed":0}'), ()),
+        (
+            ("cleaning=yes", 'cleaned={"kind":"cleaned","ended":1,"killed":0}'),
+            ("ended 1 process that an earlier launch had left there",),
+        ),
+        (
+            ("cleaning=yes", 'cleaned={"kind":"cleaned","ended":8,"killed":2}'),
+            ("ended 8 processes that an earlier launch had left there, 2 of them with KILL",),
+        ),
+        (
+            ("cleaning=yes", "cleaned="),
+            ("whether an earlier launch has left processes there is unknown",),
+        ),
+        (
+            ("cleaning=yes", 'cleaned={"kind":"refused","why":"no"}'),
+            ("whether an earlier launch has left processes there is unknown",),
+        ),
+        (
+            ("cleaning=yes",),
+            ("whether an earlier launch has left processes there is unknown",),
+        ),
+    ],
+)
+def test_what_an_earlier_launch_had_left_is_told(
+    lines: tuple[str, ...], notes: tuple[str, ...]
+) -> None:
+    """Nothing where nothing was left; a worker that does not answer is no obstacle."""
+    answer = judged("daemon=x", "build=same", *lines)
+
+    assert (answer.obstacle, answer.notes) == (None, notes)

@@ -1,4 +1,4 @@
-"""What a host's lines say of its GPUs, CPUs and directories."""
+"""What a host's lines say of its GPUs, CPUs, memory, limits and directories."""
 
 from __future__ import annotations
 
@@ -106,3 +106,89 @@ def test_directories_are_short_absolute_and_told_once() -> None:
 def test_a_path_is_measured_in_bytes() -> None:
     """As the kernel does."""
     assert facts_of(f"directory=/{'ü' * 20}").directories == ()
+
+
+@pytest.mark.parametrize(
+    ("memory", "limit"),
+    [
+        ("max", None),
+        ("9223372036854771712", None),
+        ("9223372036854710272", None),
+        ("34359738368", 34359738368),
+        ("", None),
+        ("-1", None),
+    ],
+    ids=["second version", "first, 4 KiB pages", "first, 64 KiB pages", "32 GiB", "empty", "-1"],
+)
+def test_a_memory_limit_that_no_machine_reaches_is_none(memory: str, limit: int | None) -> None:
+    """The first version of cgroups has no word for it."""
+    assert facts_of(f"memory={memory}").memory_limit_bytes == limit
+
+
+HEADER = "Filesystem     1024-blocks  Used Available Capacity Mounted on"
+
+
+@pytest.mark.parametrize(
+    ("said", "size"),
+    [
+        (f"{HEADER} shm 65536 0 65536 0% /dev/shm", 65536 << 10),
+        (f"{HEADER} shm 65536 65536 0 100% /dev/shm", 65536 << 10),
+        (f"{HEADER} a disk 5 of ours 1000 10 -2 1% /", 1000 << 10),
+        (f"{HEADER} none 0 0 0 - /dev/shm", 0),
+        (f"{HEADER}", None),
+        ("", None),
+    ],
+)
+def test_the_size_of_dev_shm_is_read_behind_whatever_the_file_system_is_called(
+    said: str, size: int | None
+) -> None:
+    """Its name may hold blanks and numbers, and the header is anybody's language."""
+    assert facts_of(f"shm={said}").shm_bytes == size
+
+
+@pytest.mark.parametrize(
+    ("lines", "size", "locks_all"),
+    [
+        (("memlock=8192", "capabilities=00000000a80425fb"), 8 << 20, False),
+        (("memlock=8192", "capabilities=00000000a80465fb"), 8 << 20, True),
+        (("memlock=8192", "capabilities=0000000000000000"), 8 << 20, False),
+        (("memlock=unlimited", "capabilities=0000000000000000"), None, True),
+        (("memlock=unlimited",), None, True),
+        (("memlock=8192",), 8 << 20, None),
+        (("memlock=", "capabilities=0000000000000000"), None, None),
+        (("memlock=", "capabilities=none"), None, None),
+        ((), None, None),
+    ],
+)
+def test_locked_memory_is_bound_by_its_limit_unless_the_account_is_above_it(
+    lines: tuple[str, ...], size: int | None, locks_all: bool | None
+) -> None:
+    """Nothing is concluded from half an answer."""
+    facts = facts_of(*lines)
+
+    assert (facts.memlock_bytes, facts.locks_all_memory) == (size, locks_all)
+
+
+def test_root_is_uid_0_and_not_unknown() -> None:
+    """Nor is one open file none."""
+    facts = facts_of("uid=0", "nofile=1048576")
+
+    assert (facts.uid, facts.open_files) == (0, 1048576)
+    assert (facts_of("uid=", "nofile=unlimited").uid, facts_of("nofile=unlimited").open_files) == (
+        None,
+        None,
+    )
+
+
+@pytest.mark.parametrize(
+    ("said", "interfaces"),
+    [
+        ("/sys/class/net/eth0 /sys/class/net/lo /sys/class/net/net1", ("eth0", "net1")),
+        ("/sys/class/net/bond0 /sys/class/net/bonding_masters", ("bond0",)),
+        ("/sys/class/net/*", ()),
+        ("", ()),
+    ],
+)
+def test_interfaces_are_those_that_lead_outside(said: str, interfaces: tuple[str, ...]) -> None:
+    """A bond's list of names is no interface."""
+    assert facts_of(f"interfaces={said}").interfaces == interfaces
