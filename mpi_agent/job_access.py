@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import functools
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -17,19 +18,22 @@ from mpi_agent.container import own_account
 from mpi_agent.errors import StateDirectoryError
 from mpi_agent.job.events import EventSink, Noted
 from mpi_agent.job.readiness import HostReadiness
-from mpi_agent.settings import Backend, KeyExchange
+from mpi_agent.run.watched import WatchedWorkers
+from mpi_agent.setting_words import Backend, KeyExchange
 from mpi_agent.ssh.installed import (
     ImageConfiguration,
-    builtin_client_command,
-    builtin_client_program,
     choose_client,
+    client_command,
+    client_program,
     image_configuration,
     programs_directory,
     put_mpirun_in_front,
     put_ssh_in_front,
-    write_builtin_client,
+    ssh_variables,
+    write_client,
 )
 from mpi_agent.ssh.keys import JobKey, copy_job_key
+from mpi_agent.ssh.remote import SshWorkers
 from mpi_agent.ssh.trust import (
     SshTarget,
     SshTerms,
@@ -37,6 +41,7 @@ from mpi_agent.ssh.trust import (
     render_known_hosts,
     render_ssh_config,
 )
+from mpi_agent.ssh.worker_protocol import Call
 from mpi_agent.state import StateDirectory, open_state_directory
 
 __all__ = ["JobAccess", "LocalJob"]
@@ -118,7 +123,8 @@ class JobAccess:
     async def ask_image(self, host: str) -> None:
         """Learn what the image's own ssh configuration says of the hosts, by one of them."""
         if self.client is Backend.OPENSSH:
-            self._image = await asyncio.to_thread(image_configuration, host)
+            variables = ssh_variables(self.account, self.state)
+            self._image = await asyncio.to_thread(image_configuration, host, variables)
         counts = self._settings.ssh_port is None and self.local is None
         if counts and self._image.port is not None:
             text = f"ssh port {self._image.port} is from the image's ssh configuration"
@@ -173,18 +179,38 @@ class JobAccess:
         Args:
             hosts: the hosts as the wait found them; empty before it.
         """
-        is_builtin = self.client is Backend.BUILTIN
         ports = {host.port for host in hosts}
         directory = programs_directory(self.state)
         return SshAccess(
             config_path=self.config_path,
-            agent=builtin_client_command(self.state) if is_builtin else None,
-            agent_program=builtin_client_program(self.state) if is_builtin else None,
+            agent=client_command(self.client, self.account, self.state),
+            agent_program=client_program(self.client, self.account, self.state),
             hosts_can_dial=hosts_can_dial,
             key_path=self.terms.key_path,
             port=next(iter(ports)) if len(ports) == 1 else None,
             directory=str(directory) if directory is not None else None,
         )
+
+    def watched(
+        self,
+        hosts: tuple[HostReadiness, ...],
+        call: Call,
+        *,
+        is_dialling: Callable[[], bool],
+    ) -> WatchedWorkers:
+        """Return the channels to those of the hosts that run the agent; none is open yet.
+
+        Args:
+            hosts: as the wait found them.
+            is_dialling: whether mpirun still dials hosts.
+        """
+        targets = tuple(
+            SshTarget(name=host.host, port=host.port, address=host.address)
+            for host in hosts
+            if host.runs_agent and host.port is not None
+        )
+        workers = SshWorkers(self.terms)
+        return WatchedWorkers(targets, workers, call, emit=self._emit, is_dialling=is_dialling)
 
     def write_programs(self, *, mpirun: str | None) -> None:
         """Write the programs that `for_mpirun` names: what dials, and what scripts find in PATH.
@@ -192,13 +218,16 @@ class JobAccess:
         Args:
             mpirun: the one that scripts are to find, None where there is none.
         """
-        if self.client is Backend.BUILTIN:
-            write_builtin_client(self.state)
+        write_client(self.client, self.account, self.state)
         directory = programs_directory(self.state)
         if directory is None:
             return
         put_ssh_in_front(
-            directory, self.config_path, self.client, checks_host_keys=self.terms.checks_host_keys
+            self.config_path,
+            self.client,
+            self.account,
+            self.state,
+            checks_host_keys=self.terms.checks_host_keys,
         )
         if mpirun is not None:
             put_mpirun_in_front(directory, mpirun)

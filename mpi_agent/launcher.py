@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import secrets
 import shlex
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 
 from mpi_agent.children import Children
@@ -17,10 +19,11 @@ from mpi_agent.command.program_kind import (
 )
 from mpi_agent.command.topics import Family
 from mpi_agent.command_settings import LaunchSettings
+from mpi_agent.container import container_identity, own_names
 from mpi_agent.errors import LaunchError, SettingsError
-from mpi_agent.explain.ending import blame_hosts, conclude, on_fewer_hosts
+from mpi_agent.explain.ending import blame_hosts, conclude, on_fewer_hosts, with_news
 from mpi_agent.explain.publish import telling_failures, write_termination_message
-from mpi_agent.job.endings import Verdict
+from mpi_agent.job.endings import Ending, Verdict
 from mpi_agent.job.events import EventSink, Noted, ProgramEnded
 from mpi_agent.job.stacks import Implementation
 from mpi_agent.job_access import JobAccess, LocalJob
@@ -30,7 +33,10 @@ from mpi_agent.ready_job import ReadyJob
 from mpi_agent.run.dialled import DialledHosts
 from mpi_agent.run.executable import refuse_missing_program
 from mpi_agent.run.signals import SignalInbox
-from mpi_agent.run.supervise import supervise
+from mpi_agent.run.supervise import Supervised, supervise
+from mpi_agent.run.watched import END_LIMIT_S, WatchedWorkers
+from mpi_agent.ssh.worker_protocol import Call, LauncherId, Verb
+from mpi_agent.wait.warnings import host_warnings
 from mpi_agent.waiter import Waiter
 
 __all__ = ["Launcher"]
@@ -39,6 +45,8 @@ _NOBODY_DIALLED = (
     "no host was dialled with the job's ssh_config: as far as that tells, the program ran on this "
     "container alone"
 )
+_END_LIMIT_AFTER_A_STOP_S = 2.0
+"""for telling workers, when whoever stopped us counts the seconds"""
 
 
 class Launcher:
@@ -67,6 +75,8 @@ class Launcher:
         self._program = program
         self._environ = environ
         self._emit = emit
+        self._run_id = secrets.token_hex(6)
+        self._identity = LauncherId(name=own_names()[0], container=container_identity())
         self._access = JobAccess(
             settings.job,
             emit=emit,
@@ -86,16 +96,29 @@ class Launcher:
         with telling_failures():
             ready, plan = await inbox.unless_stopped(self._prepare(), doing="waiting")
             dialled = self._dialled(ready, plan)
-            supervised = await supervise(
-                plan,
-                environ=self._environ,
-                host_count=len(ready.job.hosts.hosts),
-                children=children,
-                inbox=inbox,
-                emit=self._emit,
-                grace_s=self._settings.run.grace_s,
-                alarm=dialled.given_up,
-            )
+            async with self._watched(ready, dialled) as watched:
+                supervised = await supervise(
+                    plan,
+                    environ=self._environ,
+                    host_count=len(ready.job.hosts.hosts),
+                    children=children,
+                    inbox=inbox,
+                    emit=self._emit,
+                    grace_s=self._settings.run.grace_s,
+                    alarm=lambda: watched.beside(dialled.given_up),
+                )
+                ending = await self._ending_of(supervised, ready, dialled)
+                limit_s = _END_LIMIT_AFTER_A_STOP_S if supervised.stopped_by else END_LIMIT_S
+                await watched.end(ending.exit_code, limit_s=limit_s)
+        ending = with_news(ending, watched.news)
+        dialled.forget()
+        self._emit(ProgramEnded(ending=ending))
+        write_termination_message(f"mpi-agent: {ending.summary}")
+        return ending.exit_code
+
+    async def _ending_of(
+        self, supervised: Supervised, ready: ReadyJob, dialled: DialledHosts
+    ) -> Ending:
         stack = ready.job.stack
         family = family_of(stack)
         ending = conclude(
@@ -107,19 +130,13 @@ class Launcher:
         )
         if ending.verdict is Verdict.LAUNCH_FAILED and ready.remote:
             ending = blame_hosts(ending, await self._waiter.look_again(ready.job))
-        if self._calls_its_launcher_itself and ready.remote and not dialled.is_any:
+        calls_its_launcher_itself = kind_of_program(self._program) is ProgramKind.OTHER_LAUNCHER
+        if calls_its_launcher_itself and ready.remote and not dialled.is_any:
             self._emit(Noted(text=_NOBODY_DIALLED))
         missing = dialled.missing
         if why := supervised.alarm or (dialled.describe(missing) if missing else None):
             ending = on_fewer_hosts(ending, why, ended_for_it=supervised.alarm is not None)
-        dialled.forget()
-        self._emit(ProgramEnded(ending=ending))
-        write_termination_message(f"mpi-agent: {ending.summary}")
-        return ending.exit_code
-
-    @property
-    def _calls_its_launcher_itself(self) -> bool:
-        return kind_of_program(self._program) is ProgramKind.OTHER_LAUNCHER
+        return ending
 
     def _dialled(self, ready: ReadyJob, plan: LaunchPlan) -> DialledHosts:
         """Return who tells which hosts mpirun dials; none where it dials in a way of its own."""
@@ -127,6 +144,10 @@ class Launcher:
         names = tuple(host.host for host in ready.remote) if watches else ()
         enough = min(1, len(names)) if plan.dials_by_tree else None
         return DialledHosts(self._access.marks_directory, names, enough=enough)
+
+    def _watched(self, ready: ReadyJob, dialled: DialledHosts) -> WatchedWorkers:
+        call = Call(verb=Verb.WATCH, launcher=self._identity, run_id=self._run_id)
+        return self._access.watched(ready.remote, call, is_dialling=lambda: bool(dialled.missing))
 
     async def prepare(self, inbox: SignalInbox) -> LaunchPlan:
         """Discover, wait and plan; return what this process is to become.
@@ -160,7 +181,10 @@ class Launcher:
         draft = self._planner.draft(job)  # what cannot run is told before the wait
         self._refuse_missing_program(job, draft)
         self._access.heed(draft.ssh_options)
-        ready = await self._waiter.until_ready(job, self._planner.equipment(job, draft))
+        equipment = self._planner.equipment(job, draft)
+        if equipment is not None:
+            equipment = replace(equipment, launcher=self._identity)
+        ready = await self._waiter.until_ready(job, equipment)
         plan = self._planner.plan(
             ready.job,
             ready.remote,
@@ -169,10 +193,12 @@ class Launcher:
         )
         self._access.state.write("hostfile", plan.hostfile_text)
         if ready.remote:
+            plan = plan.of_run(self._run_id)
             self._access.write_ssh_config(ready.remote, plan.ssh_options)
             stack = ready.job.stack
             self._access.write_programs(mpirun=stack.mpirun if stack is not None else None)
-        for note in plan.notes:
+        facts = {host.host: host.facts for host in ready.remote if host.facts is not None}
+        for note in (*plan.notes, *host_warnings(facts)):
             self._emit(Noted(text=note))
         return ready, plan
 

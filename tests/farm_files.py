@@ -63,6 +63,7 @@ class FarmOptions:
         extra_interface: a second one, with 172.17.0.1/16 on every host, beside which the usual one
             has the default route, as a pod's has; None for no such thing.
         read_only_tmp: numbers of the workers whose /tmp cannot be written.
+        sshd_lines: of sshd_config, in front of the usual ones; the first value of a keyword counts.
         session_variables: what every session has beside SHLVL; an agent has it in its container.
         own_variables: what the containers of single workers have too, by the workers' numbers; for
             agents alone.
@@ -77,6 +78,7 @@ class FarmOptions:
     worker_interface: str = "eth0"
     extra_interface: str | None = None
     read_only_tmp: Collection[int] = ()
+    sshd_lines: Collection[str] = ()
     session_variables: Mapping[str, str] = field(default_factory=dict)
     own_variables: Mapping[int, Mapping[str, str]] = field(default_factory=dict)
     ssh_port: int = 22
@@ -116,7 +118,8 @@ class FarmFiles:
         sshd_config = _SSHD_CONFIG.format(
             root=self.root, port=self.options.ssh_port, variables=lines
         )
-        (self.root / "sshd_config").write_text(sshd_config)
+        own = "".join(f"{line}\n" for line in self.options.sshd_lines)
+        (self.root / "sshd_config").write_text(own + sshd_config)
         # Nobody is there, which is told at once; a name server of the machine is out of reach.
         (self.root / "resolv.conf").write_text("nameserver 127.0.0.1\n")
         self._make_host_key(key)

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from mpi_agent.command.hiding import shown_words
 from mpi_agent.environment import Passage, RankEnvironment
+from mpi_agent.variable_names import RUN_ID_VARIABLE
 
 __all__ = [
     "AGENT",
@@ -184,6 +185,19 @@ class LaunchPlan:
     def shown_argv(self) -> tuple[str, ...]:
         """The argv for logs, without values of variables that the user wrote into it."""
         return shown_words(self.argv)
+
+    def of_run(self, run_id: str) -> LaunchPlan:
+        """Return the plan as one run of it: mpirun's ssh carries the id to every host.
+
+        Ranks inherit it from their daemons, so it is not passed by name.
+        """
+        variable = PlannedVariable(
+            name=RUN_ID_VARIABLE,
+            value=run_id,
+            reason="by which workers know the processes of this run",
+            stays_here=True,
+        )
+        return replace(self, variables=(variable, *self.variables))
 
     def environment(self, environ: Mapping[str, str]) -> dict[str, str]:
         """Return the whole environment of the command.

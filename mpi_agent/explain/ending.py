@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 from mpi_agent.errors import HostsUnusedError
@@ -9,8 +10,11 @@ from mpi_agent.explain.exit_status import describe_exit, describe_seconds
 from mpi_agent.job.endings import Ending, ProcessExit, Verdict
 from mpi_agent.job.hosts import fold_names
 from mpi_agent.job.readiness import ReadinessReport
+from mpi_agent.job.worker_news import WorkerNews
 
-__all__ = ["blame_hosts", "conclude", "on_fewer_hosts"]
+__all__ = ["blame_hosts", "conclude", "on_fewer_hosts", "with_news"]
+
+_MIB, _GIB = 1024**2, 1024**3
 
 _LAUNCH_CODES = frozenset({132, 183, 213, 250, 255})
 """Codes with which mpirun itself ends when the program never started; a program may use them too.
@@ -88,3 +92,58 @@ def blame_hosts(ending: Ending, report: ReadinessReport) -> Ending:
         return ending
     names, why = fold_names(tuple(gone)), next(iter(gone.values()))
     return replace(ending, summary=f"{ending.summary}; {names} went away after the wait: {why}")
+
+
+def with_news(ending: Ending, news: Sequence[WorkerNews]) -> Ending:
+    """Return an ending with what workers told: who ran out of memory, who is being evicted.
+
+    Verdict and code stay. Memory that ran out is the cause of a failure, whatever way mpirun has
+    of saying so; to a success, or to a stop that was asked for, it is a remark like an eviction.
+    """
+    killed = _out_of_memory([host for host in news if host.kills])
+    evicted = _evicted([host for host in news if host.is_evicted])
+    is_failure = ending.verdict not in (Verdict.SUCCEEDED, Verdict.STOPPED)
+    cause = f": {killed}" if killed and is_failure else ""
+    remarks = [evicted] if cause else [killed, evicted]
+    summary = "; ".join([f"{ending.summary}{cause}", *(remark for remark in remarks if remark)])
+    return replace(ending, summary=summary)
+
+
+def _out_of_memory(hosts: Sequence[WorkerNews]) -> str:
+    """Return who ran out of memory; numbers are those of the first one."""
+    if not hosts:
+        return ""
+    first, names = hosts[0], fold_names(tuple(host.host for host in hosts))
+    whose = f" on {first.host}" if len(hosts) > 1 else ""
+    used, limit = first.used_bytes, first.limit_bytes
+    unit = limit or used or 0
+    if used is not None and limit is not None:
+        how_much = f", {_amount(used, like=unit)} of {_size(limit)}{whose}"
+    elif unit:
+        how_much = f", {'limit' if used is None else 'at'} {_size(unit)}{whose}"
+    else:
+        how_much = ""
+    return f"out of memory on {names}{how_much}"
+
+
+def _evicted(hosts: Sequence[WorkerNews]) -> str:
+    groups = (
+        ("was evicted", "were evicted", [host.host for host in hosts if host.is_gone]),
+        ("is being evicted", "are being evicted", [h.host for h in hosts if not h.is_gone]),
+    )
+    return ", ".join(
+        f"{fold_names(tuple(names))} {one if len(names) == 1 else several}"
+        for one, several, names in groups
+        if names
+    )
+
+
+def _size(number_bytes: int) -> str:
+    """Return a size as `31.9 GiB` or `512 MiB`."""
+    unit = "GiB" if number_bytes >= _GIB else "MiB"
+    return f"{_amount(number_bytes, like=number_bytes)} {unit}"
+
+
+def _amount(number_bytes: int, *, like: int) -> str:
+    """Return a number in the unit in which another size is told, with one decimal if it has any."""
+    return f"{number_bytes / (_GIB if like >= _GIB else _MIB):.1f}".removesuffix(".0")

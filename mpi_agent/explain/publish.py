@@ -31,7 +31,7 @@ def write_termination_message(text: str, *, path: Path = _TERMINATION_LOG) -> bo
     Source: Kubernetes documentation, "Determine the Reason for Pod Failure": the file is there
     when a kubelet runs the container, and at most 4,096 bytes of it are kept.
     """
-    if not (path.exists() and os.access(path, os.W_OK)):
+    if not os.access(path, os.W_OK):
         return False
     message = text.encode()[:_LIMIT_BYTES].decode(errors="ignore")
     with contextlib.suppress(OSError):

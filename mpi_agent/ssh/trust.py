@@ -19,6 +19,8 @@ import shlex
 from collections.abc import Collection
 from dataclasses import dataclass
 
+from mpi_agent.variable_names import RUN_ID_VARIABLE
+
 __all__ = [
     "BUILTIN_CIPHERS",
     "BUILTIN_KEY_EXCHANGES",
@@ -168,7 +170,10 @@ def render_ssh_config(terms: SshTerms, targets: tuple[SshTarget, ...]) -> str:
     """Return an ssh_config in which every host of the job has its port and its alias.
 
     The account's and the image's own configurations are included last, where they can add but not
-    override: ssh takes the first value it meets, and -F alone would switch these files off.
+    override: ssh takes the first value it meets, and -F alone would switch these files off. What
+    SendEnv names adds up, so the run's id is sent beside whatever they send.
+
+    Source: ssh_config(5) of OpenSSH 9.2, SendEnv, and asyncssh 2.24; both tried 2026-11.
     """
     lines = ["# Written by mpi-agent for this job; made anew at every launch."]
     lines += [f"{keyword} {value}" for keyword, value in terms.own_options]
@@ -193,6 +198,7 @@ def render_ssh_config(terms: SshTerms, targets: tuple[SshTarget, ...]) -> str:
         "  ForwardX11 no",
         "  ControlMaster no",
         "  ControlPath none",
+        f"  SendEnv {RUN_ID_VARIABLE}",
         "  UpdateHostKeys no",
         "  CheckHostIP no",
         f"  ConnectTimeout {terms.connect_timeout_s}",

@@ -4,7 +4,9 @@ Is the MPI daemon where this launcher will call it, does it fit, is the program 
 MPI, can the host connect back to the launcher, and what does it have? One POSIX shell line, so that
 it works over any login shell and in the barest image; it starts with a word of ours, because
 start-up files may print before it, and ends with another. What it cannot find out passes with a
-note. The daemons themselves do not tell their version: a daemon that is byte for byte the
+note. A worker whose agent knows of runs is asked, last of all, to end those that are nobody's: it
+keeps a file while there are any, so that no process is started where there are none. The daemons
+themselves do not tell their version: a daemon that is byte for byte the
 launcher's own fits, otherwise the launcher beside it is asked, under the name that is its alone: a
 plain `mpirun` there may be another MPI's, or a script that calls whatever is in PATH.
 
@@ -22,10 +24,22 @@ from dataclasses import dataclass, replace
 from mpi_agent.job.host_facts import HostFacts
 from mpi_agent.job.readiness import Obstacle
 from mpi_agent.job.stacks import MpiStack, implementation_of_library, recognise_version
+from mpi_agent.ssh.worker_protocol import (
+    RUN_MARK,
+    Call,
+    Cleaned,
+    LauncherId,
+    ProtocolError,
+    Verb,
+    parse_line,
+    render_call,
+)
+from mpi_agent.variable_names import WORKER_CALL_VARIABLE
 from mpi_agent.wait.host_facts import FACTS_SCRIPT, Answer, read_facts, values_in
 
 __all__ = [
     "ANSWER_ENDS",
+    "CLEANING",
     "Equipment",
     "EquipmentAnswer",
     "LauncherAddress",
@@ -34,6 +48,9 @@ __all__ = [
 ]
 
 ANSWER_ENDS = "mpi-agent-answer-ends"
+CLEANING = "cleaning=yes"
+"""said before a worker ends what is left, which may take longer than any other answer"""
+
 _ANSWER_BEGINS = "mpi-agent-answer-begins"
 _LONGEST_QUOTE = 60
 _SCRIPT = (
@@ -53,11 +70,14 @@ _SCRIPT = (
     's=$(timeout 5 bash -c "exec 3<>/dev/tcp/\\$0/\\$1" "$4" "$5" 2>&1); '
     'echo "back=$? $s"; '
     "else echo back=unknown; fi; fi; "
+    f"w=${WORKER_CALL_VARIABLE}; "
+    f'if [ -n "$7" ] && [ -n "$w" ] && [ -e "${{w%/*}}/{RUN_MARK}" ]; then '
+    f'echo {CLEANING}; echo "cleaned=$(/bin/sh "$w" clean "$7")"; fi; '
     f"echo {ANSWER_ENDS}"
 )
-"""Arguments: daemon, sha256 of the launcher's own, program, address, port, ssh configuration.
+"""Arguments: daemon, sha256 of the launcher's own, program, address, port, ssh configuration, call.
 
-The last four may be empty.
+All but the first two may be empty.
 """
 
 _NO_DEV_TCP = "No such file or directory"
@@ -83,6 +103,7 @@ class Equipment:
         program: absolute path or bare name of what the ranks run, None when it cannot be told.
         ssh_config: path of the launcher's ssh configuration, None when nobody wants to know
             whether hosts have it too.
+        launcher: who it is for whom runs that are nobody's are ended; None to end none.
     """
 
     stack: MpiStack
@@ -90,6 +111,7 @@ class Equipment:
     daemon_sha256: str
     program: str | None
     ssh_config: str | None = None
+    launcher: LauncherId | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -117,9 +139,16 @@ def question_line(equipment: Equipment, back: LauncherAddress | None) -> str:
         back.address if back else "",
         str(back.port) if back else "",
         equipment.ssh_config or "",
+        _call_to_clean(equipment.launcher),
     )
     words = " ".join(shlex.quote(argument) for argument in arguments)
     return f"/bin/sh -c '{_SCRIPT}' sh {words}"
+
+
+def _call_to_clean(launcher: LauncherId | None) -> str:
+    if launcher is None:
+        return ""
+    return render_call(Call(verb=Verb.CLEAN, launcher=launcher)).decode().strip()
 
 
 def judge_answer(
@@ -139,6 +168,7 @@ def judge_answer(
     if not ends:
         notes.append("the question about its MPI was not answered to the end")
     values = values_in(answer)
+    notes += _cleaning_notes(values)
     for judge in (_judge_daemon, _judge_program):
         verdict = judge(equipment, values)
         if verdict.obstacle is not None:
@@ -215,6 +245,23 @@ def _judge_back(back: LauncherAddress, values: Answer) -> EquipmentAnswer:
         connects_back=False,
         detail=f"it cannot connect to the launcher at {back.address} port {back.port}: {why}",
     )
+
+
+def _cleaning_notes(values: Answer) -> tuple[str, ...]:
+    """Return what became of processes that are nobody's, where there were any."""
+    if "cleaning" not in values:
+        return ()
+    try:
+        answer = parse_line(values.get("cleaned", [""])[0].encode())
+    except ProtocolError:
+        answer = None
+    if not isinstance(answer, Cleaned):
+        return ("whether an earlier launch has left processes there is unknown",)
+    if not answer.ended:
+        return ()
+    many = "process" if answer.ended == 1 else "processes"
+    hard = f", {answer.killed} of them with KILL" if answer.killed else ""
+    return (f"ended {answer.ended} {many} that an earlier launch had left there{hard}",)
 
 
 def _noise_note(said: str) -> str:

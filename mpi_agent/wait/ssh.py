@@ -14,14 +14,11 @@ import asyncssh
 
 from mpi_agent.job.host_facts import HostFacts
 from mpi_agent.job.readiness import Obstacle, Stage
-from mpi_agent.ssh.trust import (
-    BUILTIN_CIPHERS,
-    BUILTIN_KEY_EXCHANGES,
-    SshTerms,
-    host_key_alias,
-)
+from mpi_agent.ssh.remote import dial_options
+from mpi_agent.ssh.trust import SshTerms, host_key_alias
 from mpi_agent.wait.equipment import (
     ANSWER_ENDS,
+    CLEANING,
     Equipment,
     EquipmentAnswer,
     LauncherAddress,
@@ -34,6 +31,8 @@ __all__ = ["BackConnection", "Errand", "LoginAnswer", "LoginProbe", "run_errand"
 
 LOGIN_LIMIT_S = 15.0
 ANSWER_LIMIT_S = 20.0
+CLEANING_LIMIT_S = 60.0
+"""further time for a host that ends what an earlier launch has left there"""
 ENOUGH_WITNESSES = 8
 _LONGEST_ANSWER = 65536
 
@@ -89,7 +88,7 @@ class LoginProbe:
         self._user = terms.user
         self._witnesses: set[str] = set()
         self._cut_off: set[str] = set()
-        self._options = _options(terms, self._key)
+        self._options = dial_options(terms, self._key)
 
     async def log_in(self, host: str, answer: PortAnswer) -> LoginAnswer:
         """Return how far the login got over the connection of a port that answered."""
@@ -157,21 +156,6 @@ class LoginProbe:
         return Obstacle.LOGIN_BROKEN, f"the login on {where} broke off: {why}"
 
 
-def _options(terms: SshTerms, key: asyncssh.SSHKey) -> asyncssh.SSHClientConnectionOptions:
-    known_hosts = terms.known_hosts_path if terms.checks_host_keys else None
-    return asyncssh.SSHClientConnectionOptions(
-        username=terms.user,
-        client_keys=[key],
-        known_hosts=None if known_hosts is None else asyncssh.read_known_hosts(known_hosts),
-        preferred_auth="publickey",
-        kex_algs=BUILTIN_KEY_EXCHANGES,
-        encryption_algs=BUILTIN_CIPHERS,
-        compression_algs=None,
-        agent_path=None,
-        config=None,
-    )
-
-
 def _refusal(described: tuple[Obstacle, str]) -> LoginAnswer:
     obstacle, detail = described
     return LoginAnswer(stage=Stage.ANSWERING, obstacle=obstacle, detail=detail)
@@ -186,7 +170,7 @@ async def _ask(
     """Run the question in one session; an answer that never comes is an answer too."""
     said, ended = "", True
     try:
-        async with asyncio.timeout(limit_s):
+        async with asyncio.timeout(limit_s) as limit:
             process = await connection.create_process(
                 question_line(equipment, back),
                 stdin=asyncssh.DEVNULL,
@@ -198,7 +182,9 @@ async def _ask(
                     piece = await process.stdout.read(_LONGEST_ANSWER)
                     if not piece:
                         break
-                    said = (said + str(piece))[-_LONGEST_ANSWER:]
+                    if CLEANING in (more := said + str(piece)) and CLEANING not in said:
+                        limit.reschedule(asyncio.get_running_loop().time() + CLEANING_LIMIT_S)
+                    said = more[-_LONGEST_ANSWER:]
             finally:
                 # sshd lets a command live on that does not end by itself, such as a start-up file
                 # that sleeps; each probe would leave one more
@@ -235,7 +221,7 @@ async def run_errand(
     The command should end by itself: where the account is root, OpenSSH's sshd takes no signals for
     it (9.2, session.c, session_signal_req), so one that is given up may live on.
     """
-    options = _options(terms, asyncssh.read_private_key(terms.key_path))
+    options = dial_options(terms, asyncssh.read_private_key(terms.key_path))
     alias = host_key_alias(host)
     try:
         async with (

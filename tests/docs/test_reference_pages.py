@@ -9,8 +9,10 @@ import time
 from pathlib import Path
 
 import pytest
+from prometheus_client import CollectorRegistry
 
 from mpi_agent import errors
+from mpi_agent.cgroup import MemoryAccount
 from mpi_agent.command.defaults import DEFAULTS
 from mpi_agent.command.dialects import Dialect
 from mpi_agent.command.dialects.intel import INTEL_MPI
@@ -19,10 +21,15 @@ from mpi_agent.command.dialects.openmpi4 import OPEN_MPI_4
 from mpi_agent.command.dialects.openmpi5 import OPEN_MPI_5
 from mpi_agent.command.topics import Topic
 from mpi_agent.job.readiness import HostReadiness, ReadinessReport
+from mpi_agent.job.worker_events import RunBegan
+from mpi_agent.job_processes import RankUsage
 from mpi_agent.observe.json_values import event_values, host_values
 from mpi_agent.observe.log import event_name
 from mpi_agent.observe.metrics import Metrics
 from mpi_agent.observe.status import Status
+from mpi_agent.observe.usage import Usage
+from mpi_agent.observe.worker_metrics import WorkerMetrics
+from mpi_agent.observe.worker_status import Role, WorkerStatus
 from mpi_agent.settings import ALL_SETTINGS, settings_of, variable_of
 from mpi_agent.wait.ladder import LASTING_OBSTACLES, advance
 from mpi_agent.wait.remedies import REMEDIES, Surroundings
@@ -36,7 +43,7 @@ PAGES = sorted(
     for pattern in ("*.md", "docs/**/*.md", "images/*.md", "examples/**/*.md", "benchmarks/*.md")
     for path in ROOT.glob(pattern)
 )
-COMMANDS = ("launch", "plan", "worker", "wait", "hosts", "hostfile", "local", "ready")
+COMMANDS = ("launch", "plan", "worker", "wait", "hosts", "hostfile", "sidecar", "local", "ready")
 
 
 def settings_page() -> str:
@@ -62,30 +69,55 @@ def settings_page() -> str:
 
 
 def metrics_page() -> str:
-    """Return the text of docs/reference/metrics.md as the registry demands it."""
+    """Return the text of docs/reference/metrics.md as the registries demand it."""
+    job, worker = Metrics(now_s=time.monotonic), WorkerMetrics(a_worker_status())
     lines = [
         "# Metrics",
         "",
-        "`GET /metrics` of `mpi-agent launch` and `mpi-agent wait` gives them in Prometheus' "
-        "text format; "
+        "`GET /metrics` gives them in Prometheus' text format; "
         "[status.md](status.md) describes the other pages of that server.",
         "Names are public: added, never changed.",
         "Label values come from closed sets, and each is there from the start; no label holds a "
         "host's name, which [status.md](status.md) tells.",
         "",
-        "| metric | type | labels | meaning |",
-        "| --- | --- | --- | --- |",
+        "## `mpi-agent launch` and `mpi-agent wait`",
+        "",
+        *_metric_tables(job.registry),
+        "",
+        "## `mpi-agent worker` and `mpi-agent sidecar`",
+        "",
+        "A sidecar sees neither logins nor runs, so it has no metrics of them; what cannot be seen "
+        "has no value.",
+        "The label `rank` is a rank's number in the whole job.",
+        "It is the one label without a closed set: there are as many as ranks run here, which "
+        "slots bound, and a series ends with its rank.",
+        "Ranks of the same number in two runs at a time count together.",
+        "",
+        *_metric_tables(worker.registry),
     ]
+    return "\n".join(lines) + "\n"
+
+
+def _metric_tables(registry: CollectorRegistry) -> list[str]:
+    """Return the table of metrics, and the one of the labels' values."""
+    lines = ["| metric | type | labels | meaning |", "| --- | --- | --- | --- |"]
     values = ["", "| metric | label | values |", "| --- | --- | --- |"]
-    for metric in Metrics(now_s=time.monotonic).registry.collect():
+    for metric in registry.collect():
         name = f"`{metric.name}_total`" if metric.type == "counter" else f"`{metric.name}`"
         labels = sorted({label for sample in metric.samples for label in sample.labels} - {"le"})
         shown = ", ".join(f"`{label}`" for label in labels)
         lines += [f"| {name} | {metric.type} | {shown} | {metric.documentation} |"]
-        for label in set(labels) - {"version"}:
+        for label in set(labels) - {"version", "rank"}:
             found = dict.fromkeys(f"`{sample.labels[label]}`" for sample in metric.samples)
             values += [f"| {name} | `{label}` | {', '.join(found)} |"]
-    return "\n".join(lines + values) + "\n"
+    return lines + values
+
+
+def a_worker_status() -> WorkerStatus:
+    """Return the status of a worker on which one rank runs."""
+    rank = RankUsage(rank=0, local_rank=0, pid=1, cpu_s=0.0, memory_bytes=0)
+    usage = Usage(ranks=(rank,), memory=MemoryAccount(limit_bytes=1, used_bytes=1, kills=0))
+    return WorkerStatus(role=Role.WORKER, name="w", now_s=time.monotonic, look=lambda: usage)
 
 
 def test_the_settings_page_is_the_table_of_the_code() -> None:
@@ -93,7 +125,7 @@ def test_the_settings_page_is_the_table_of_the_code() -> None:
     assert (ROOT / "docs/reference/settings.md").read_text() == settings_page()
 
 
-def test_the_metrics_page_is_the_registry_of_the_code() -> None:
+def test_the_metrics_page_is_the_registries_of_the_code() -> None:
     """Name, type, labels and help of each; the same command writes it anew."""
     assert (ROOT / "docs/reference/metrics.md").read_text() == metrics_page()
 
@@ -108,12 +140,25 @@ def test_the_status_page_names_every_key_and_every_event() -> None:
     page = json.loads(status.render())
     parts = (page[name] for name in ("job", "wait", "program", "ending"))
     host = host_values(a_missing_host("a"), at_s=0.0)
-    keys = {key for values in (*told.values(), page, *parts, host) for key in values}
+    worker = json.loads(a_busy_worker().render())
+    parts_of_worker = (
+        *(worker[name] for name in ("ssh", "logins", "memory")),
+        *(worker[name][0] for name in ("runs", "ranks")),
+    )
+    pages = (page, *parts, host, worker, *parts_of_worker)
+    keys = {key for values in (*told.values(), *pages) for key in values}
 
     named = set(re.findall(r"`(?:\w+\.)?(\w+)`", text))
 
     assert keys <= named
     assert {name for name, values in told.items() if values} <= named
+
+
+def a_busy_worker() -> WorkerStatus:
+    """Return the status of a worker on which a run is open."""
+    status = a_worker_status()
+    status(RunBegan(run_id="r1", launcher="pi-launcher"))
+    return status
 
 
 def troubleshooting_page() -> str:
@@ -191,7 +236,7 @@ def test_make_targets_that_the_readme_names_exist() -> None:
 
 def test_every_setting_belongs_to_a_command_that_exists() -> None:
     """A row without a command would never be read."""
-    known = {path.stem for path in (ROOT / "mpi_agent/cli").glob("*.py")}
+    known = {path.stem.replace("_", "-") for path in (ROOT / "mpi_agent/cli").glob("*.py")}
 
     assert {command for row in ALL_SETTINGS for command in row.commands} <= known
 

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import pwd
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import asyncssh
@@ -15,6 +18,7 @@ from tests.workers import (
     LIMIT_S,
     OPENSSH_CLIENT,
     JobKeys,
+    RunningWorker,
     dial,
     free_address,
     listens,
@@ -26,9 +30,6 @@ from tests.workers import (
     worker_arguments,
     write_ssh_config,
 )
-
-pytestmark = pytest.mark.integration
-
 
 pytestmark = pytest.mark.integration
 
@@ -61,31 +62,55 @@ def test_worker_of_another_job_is_refused(
     assert b"Host key verification failed" in ended.stderr
 
 
-def test_worker_with_only_the_public_key_serves_and_says_so(root: Path, keys: JobKeys) -> None:
+def test_worker_with_only_the_public_key_serves_and_says_so(
+    root: Path, keys: JobKeys, backend: str
+) -> None:
     """Without the private key there is no certificate; the launcher must be told not to check."""
-    mount = root / "public-only"
+    require_program("ssh")
+    mount, home = root / "public-only", root / "home"
     mount.mkdir()
     (mount / "authorized_keys").write_text(keys.public)
-    home = root / "home"
     home.mkdir()
     (home / ".ssh").symlink_to(mount)
-    require_program("ssh")
+    with worker_in_home(home, root, keys, "--sshd", backend) as worker:
+        config = write_ssh_config(keys, root, (worker,))
+        checked = dial(OPENSSH_CLIENT, config, worker.name, "exit 3")
+        lax = ("-o", "StrictHostKeyChecking=no", "-o", "UserKnownHostsFile=/dev/null")
+        unchecked = dial(OPENSSH_CLIENT, config, *lax, worker.name, "exit 3")
+
+        assert "has no certificate" in worker.log.read_text()
+        assert "no login is tried" in worker.log.read_text()
+        assert not (worker.state / "host_key-cert.pub").exists()
+        assert checked.returncode == 255
+        assert b"Host key verification failed" in checked.stderr
+        assert unchecked.returncode == 3, unchecked.stderr
+
+
+@contextlib.contextmanager
+def worker_in_home(home: Path, root: Path, keys: JobKeys, *more: str) -> Iterator[RunningWorker]:
+    """Give a ready worker that looks for keys where its HOME says, and is told no other place."""
     address, port = free_address()
-    state = root / "state"
-    with (root / "log").open("wb") as log:
-        arguments = worker_arguments(keys, state, "pi-worker-0", address, port)
-        key_at = arguments.index("--ssh-key")
+    state, log = root / "state", root / "log"
+    arguments = worker_arguments(keys, state, "pi-worker-0", address, port)
+    key_at = arguments.index("--ssh-key")
+    with log.open("wb") as stream:
         popen = subprocess.Popen(
-            [sys.executable, *arguments[:key_at], *arguments[key_at + 2 :], "--sshd", "builtin"],
+            [sys.executable, *arguments[:key_at], *arguments[key_at + 2 :], *more],
             env={**os.environ, "HOME": str(home)},
-            stdout=log,
-            stderr=log,
+            stdout=stream,
+            stderr=stream,
         )
     try:
         wait_until("it is ready", lambda: (state / "ready").exists())
-
-        assert "has no certificate" in (root / "log").read_text()
-        assert not (state / "host_key-cert.pub").exists()
+        yield RunningWorker(
+            name="pi-worker-0",
+            address=address,
+            port=port,
+            user=pwd.getpwuid(os.getuid()).pw_name,
+            state=state,
+            log=log,
+            popen=popen,
+        )
     finally:
         popen.terminate()
         popen.wait(LIMIT_S)

@@ -6,10 +6,11 @@ import signal
 
 import pytest
 
-from mpi_agent.explain.ending import blame_hosts, conclude, on_fewer_hosts
+from mpi_agent.explain.ending import blame_hosts, conclude, on_fewer_hosts, with_news
 from mpi_agent.explain.exit_status import describe_exit, describe_seconds
 from mpi_agent.job.endings import Ending, ProcessExit, Verdict
 from mpi_agent.job.readiness import HostReadiness, Obstacle, ReadinessReport
+from mpi_agent.job.worker_news import WorkerNews
 from mpi_agent.wait.ladder import advance
 from tests.builders import a_probe_result, a_process_exit
 
@@ -164,3 +165,91 @@ def test_a_program_that_was_stopped_stays_stopped(*, ended_for_it: bool) -> None
     stopped = ended(1, stop=signal.SIGTERM)
 
     assert on_fewer_hosts(stopped, WHY, ended_for_it=ended_for_it) == stopped
+
+
+MIB, GIB = 1024**2, 1024**3
+
+
+def out_of_memory(host: str, used: float | None, limit: float | None) -> WorkerNews:
+    """Return news of a worker that ran out of memory; sizes are in GiB."""
+    used_bytes = None if used is None else int(used * GIB)
+    limit_bytes = None if limit is None else int(limit * GIB)
+    return WorkerNews(host=host, kills=1, used_bytes=used_bytes, limit_bytes=limit_bytes)
+
+
+@pytest.mark.parametrize(
+    ("used", "limit", "words"),
+    [
+        (31.9, 32, "out of memory on w-3, 31.9 of 32 GiB"),
+        (31.99, 32, "out of memory on w-3, 32 of 32 GiB"),
+        (0.49, 0.5, "out of memory on w-3, 501.8 of 512 MiB"),
+        (0.99, 1, "out of memory on w-3, 1 of 1 GiB"),
+        (0.5, 1.5, "out of memory on w-3, 0.5 of 1.5 GiB"),
+        (None, 32, "out of memory on w-3, limit 32 GiB"),
+        (250, None, "out of memory on w-3, at 250 GiB"),
+        (None, None, "out of memory on w-3"),
+    ],
+)
+def test_a_failure_while_a_worker_ran_out_of_memory_has_that_cause(
+    used: float | None, limit: float | None, words: str
+) -> None:
+    """As far as the worker could tell how much it was."""
+    failed = ended(137)
+    ending = with_news(failed, [out_of_memory("w-3", used, limit)])
+
+    assert ending.summary == f"{failed.summary}: {words}"
+    assert (ending.verdict, ending.exit_code) == (Verdict.PROGRAM_FAILED, 137)
+
+
+@pytest.mark.parametrize(("code", "by_signal"), [(137, None), (None, 9), (1, None), (255, None)])
+def test_memory_explains_a_failure_however_mpirun_tells_it(
+    code: int | None, by_signal: int | None
+) -> None:
+    """Hydra says 1 or 255 where a rank was killed; the code stays."""
+    failed = ended(code, by_signal=by_signal)
+    ending = with_news(failed, [out_of_memory("w-3", 31.9, 32)])
+
+    assert ending.summary == f"{failed.summary}: out of memory on w-3, 31.9 of 32 GiB"
+    assert ending.exit_code == failed.exit_code
+
+
+def test_several_workers_that_ran_out_of_memory_are_folded() -> None:
+    """With the numbers of the first one."""
+    hosts = [out_of_memory(f"w-{number}", 31.9, 32) for number in (1, 2, 3)]
+
+    assert with_news(ended(137), hosts).summary.endswith(
+        ": out of memory on w-[1-3], 31.9 of 32 GiB on w-1"
+    )
+
+
+def test_evictions_are_told_with_what_became_of_the_worker() -> None:
+    """After the cause, if there is one."""
+    news = [
+        WorkerNews(host="w-1", is_evicted=True),
+        WorkerNews(host="w-2", is_evicted=True, is_gone=True),
+        WorkerNews(host="w-3", is_evicted=True, is_gone=True),
+    ]
+
+    told = with_news(ended(1), news).summary
+    both = with_news(ended(1), [out_of_memory("w-0", None, None), news[0]]).summary
+
+    assert told == f"{ended(1).summary}; w-[2-3] were evicted, w-1 is being evicted"
+    assert both == f"{ended(1).summary}: out of memory on w-0; w-1 is being evicted"
+
+
+@pytest.mark.parametrize(
+    "ending", [ended(0), ended(1, stop=signal.SIGTERM)], ids=["success", "stop"]
+)
+def test_what_workers_tell_is_a_remark_to_an_ending_that_has_its_reason(ending: Ending) -> None:
+    """A success stays one."""
+    told = with_news(
+        ending, [out_of_memory("w-0", None, None), WorkerNews(host="w-1", is_evicted=True)]
+    )
+
+    assert told.summary == f"{ending.summary}; out of memory on w-0; w-1 is being evicted"
+    assert (told.verdict, told.exit_code) == (ending.verdict, ending.exit_code)
+
+
+def test_an_ending_without_news_stays_as_it_is() -> None:
+    """Most do."""
+    assert with_news(ended(7), []) == ended(7)

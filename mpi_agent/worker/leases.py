@@ -1,0 +1,176 @@
+"""Holds the runs of a worker and ends their processes when their time is up.
+
+`worker.runs` decides which those are; here are the clock, the processes, the events, and the file
+that stands in the state directory while a run is open: a login of the next launcher sees it without
+a call, and knows that there may be something to clean up.
+
+Processes are ended on behalf of a run, not of whoever asked for it: that goes on when he goes away,
+and whoever asks meanwhile waits for the same end.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+from collections.abc import Awaitable, Callable
+
+from mpi_agent.errors import StateDirectoryError
+from mpi_agent.job.events import EventSink, Noted
+from mpi_agent.job.worker_events import LauncherGone, RanksEnded, RunBegan
+from mpi_agent.job_processes import Ended
+from mpi_agent.ssh.worker_protocol import RUN_MARK, LauncherId
+from mpi_agent.state import StateDirectory
+from mpi_agent.worker.runs import Run, Runs
+
+__all__ = ["Leases"]
+
+_TICKS_A_LEASE = 8
+_SHORTEST_FREEZE_S = 1.0
+
+
+class Leases:
+    """The runs that are open on this worker, while `serve` runs.
+
+    Args:
+        lease_s: how long ranks live without a word of their launcher; None for ever.
+        end_runs: ends every process of runs, told why; returns when they are gone.
+        let_go: is told a run that somebody still holds and may not hold any more.
+        changed: is called when something was ended.
+    """
+
+    def __init__(
+        self,
+        *,
+        state: StateDirectory,
+        lease_s: float | None,
+        end_runs: Callable[[tuple[str, ...], str], Awaitable[Ended]],
+        let_go: Callable[[Run], None],
+        changed: Callable[[], None],
+        emit: EventSink,
+    ) -> None:
+        self._state = state
+        self._lease_s = lease_s
+        self._end_runs = end_runs
+        self._let_go = let_go
+        self._changed = changed
+        self._emit = emit
+        self._runs = Runs()
+        self._began = asyncio.Event()
+        self._endings: dict[str, asyncio.Task[Ended]] = {}
+
+    @property
+    def are_open(self) -> bool:
+        """Whether something of a run may be left."""
+        return bool(self._runs.open)
+
+    async def serve(self, group: asyncio.TaskGroup) -> None:
+        """End the runs of launchers that were not heard for the lease, until cancelled."""
+        self._group = group
+        if self._lease_s is None:
+            await asyncio.Event().wait()
+            return
+        now_s, tick_s = asyncio.get_running_loop().time, self._lease_s / _TICKS_A_LEASE
+        while True:
+            if not self.are_open:
+                self._began.clear()
+                await self._began.wait()
+            next_s = self._runs.next_expiry_s(self._lease_s)
+            pause_s = tick_s if next_s is None else min(tick_s, max(0.0, next_s - now_s()))
+            due_s = now_s() + pause_s
+            await asyncio.sleep(pause_s)
+            frozen_s = now_s() - due_s
+            if frozen_s > max(tick_s, _SHORTEST_FREEZE_S):
+                self._runs.excuse(frozen_s)
+            self._end_expired(now_s(), self._lease_s)
+
+    def begin(self, run_id: str, launcher: LauncherId, *, watcher: int) -> None:
+        """Let a conversation hold a run."""
+        now_s = asyncio.get_running_loop().time()
+        is_new = self._runs.begin(run_id, launcher, watcher=watcher, at_s=now_s)
+        self._began.set()
+        self._mark()
+        if is_new:
+            self._emit(RunBegan(run_id=run_id, launcher=launcher.name))
+
+    def heard(self, run_id: str, *, watcher: int) -> None:
+        """Renew a lease."""
+        now_s = asyncio.get_running_loop().time()
+        self._runs.heard(run_id, watcher=watcher, at_s=now_s)
+
+    def lost(self, run_id: str, *, watcher: int) -> None:
+        """Note that a conversation broke; the lease counts on."""
+        run = self._runs.unwatched(run_id, watcher=watcher)
+        if run is None:
+            return
+        name = run.launcher.name
+        if self._lease_s is None:
+            self._emit(Noted(text=f'launcher "{name}" is gone; its ranks may go on for ever'))
+            return
+        left_s = max(0.0, run.expires_at_s(self._lease_s) - asyncio.get_running_loop().time())
+        self._emit(LauncherGone(run_id=run_id, launcher=name, ends_in_s=left_s))
+
+    async def over(self, run_id: str) -> Ended:
+        """End what a job left behind; return once nothing of it is left."""
+        return await self._end(self._runs.ending(run_id), "the job is over")
+
+    async def clean(self, asker: LauncherId | None) -> Ended:
+        """End what belongs to nobody, as far as an asker may say so; return once it is gone."""
+        runs = self._runs.nobodys(asker)
+        self._declare_gone(runs)
+        return await self._end(runs, "their launcher is gone and another one starts")
+
+    def _end_expired(self, at_s: float, lease_s: float) -> None:
+        runs = self._runs.expired(at_s=at_s, lease_s=lease_s)
+        self._declare_gone(runs)
+        for run in self._runs.ending(*(run.run_id for run in runs)):
+            why = f'launcher "{run.launcher.name}" was not heard for {lease_s:g} s'
+            self._group.create_task(self._end((run,), why))
+
+    def _declare_gone(self, runs: tuple[Run, ...]) -> None:
+        """Let go of runs whose connection is still open."""
+        for run in runs:
+            if run.watcher is not None:
+                name = run.launcher.name
+                self._emit(LauncherGone(run_id=run.run_id, launcher=name, ends_in_s=0.0))
+                self._let_go(run)
+
+    async def _end(self, runs: tuple[Run, ...], why: str) -> Ended:
+        """Return once nothing of runs is left; what is being ended already is waited for."""
+        run_ids = tuple(run.run_id for run in self._runs.ending(*(run.run_id for run in runs)))
+        fresh = tuple(run_id for run_id in run_ids if run_id not in self._endings)
+        if fresh:
+            task = self._group.create_task(self._end_fresh(fresh, why))
+            self._endings.update(dict.fromkeys(fresh, task))
+        tasks = {self._endings[run_id] for run_id in run_ids}
+        ended = await asyncio.gather(*(asyncio.shield(task) for task in tasks))
+        return Ended(
+            count=sum(one.count for one in ended),
+            killed=sum(one.killed for one in ended),
+            left=sum(one.left for one in ended),
+        )
+
+    async def _end_fresh(self, run_ids: tuple[str, ...], why: str) -> Ended:
+        try:
+            ended = await self._end_runs(run_ids, why)
+        finally:
+            for run_id in run_ids:
+                del self._endings[run_id]
+        self._runs.over(*run_ids)
+        self._mark()
+        if ended.count:
+            self._emit(RanksEnded(why=why, count=ended.count, killed=ended.killed))
+        self._changed()
+        return ended
+
+    def _mark(self) -> None:
+        """Let the file say whether a run is open."""
+        mark = self._state.file(RUN_MARK)
+        if not self.are_open:
+            with contextlib.suppress(OSError):
+                mark.unlink()
+        elif not mark.exists():
+            try:
+                self._state.write(RUN_MARK, f"{os.getpid()}\n")
+            except StateDirectoryError as error:
+                self._emit(Noted(text=f"{error.summary}; the next launcher cannot clean up"))

@@ -1,0 +1,353 @@
+"""The worker's agent at a real socket: launchers that come, go, and come back."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from pathlib import Path
+
+import pytest
+
+from mpi_agent.job.events import Noted
+from mpi_agent.job.worker_events import LauncherGone, RanksEnded, RunBegan, RunOver
+from mpi_agent.ssh.worker_protocol import (
+    Alive,
+    Call,
+    Cleaned,
+    Draining,
+    Farewell,
+    LauncherId,
+    OutOfMemory,
+    Over,
+    Refused,
+    Verb,
+    Watching,
+)
+from tests.served_control import OTHER, PI, PI_RESTARTED, Served, run, serve_and, serving, until
+
+pytestmark = pytest.mark.integration
+
+SHORT_LEASE_S = 0.3
+LEASE_S = 0.8
+DRAINING = Draining(signal_name="SIGTERM", grace_s=30.0)
+KILLS = OutOfMemory(kills=1, used_bytes=90, limit_bytes=100)
+
+
+def test_a_person_is_answered_with_the_status_in_one_line(tmp_path: Path) -> None:
+    """And the conversation is over."""
+
+    async def ask(served: Served) -> None:
+        caller = await served.call(Call(verb=Verb.STATUS))
+
+        assert await caller.hear_raw() == b'{ "ready": true}\n'
+        assert await caller.hear_raw() == b""
+
+    serve_and(ask, tmp_path / "state")
+
+
+def test_a_watch_is_answered_with_the_workers_name_and_the_lease(tmp_path: Path) -> None:
+    """The launcher knows then how often to say that it is alive."""
+
+    async def watch(served: Served) -> None:
+        caller = await served.call(Call(verb=Verb.WATCH, launcher=PI, run_id="a"))
+
+        assert await caller.hear() == Watching(worker="pi-worker-0", lease_s=60.0)
+        assert served.mark.exists()
+        assert served.events(RunBegan) == [RunBegan(run_id="a", launcher="pi-launcher")]
+        caller.send(Alive())
+        assert await caller.hear() == Alive()
+
+    serve_and(watch, tmp_path / "state")
+
+
+def test_over_ends_what_is_left_then_says_the_last_words_and_farewell(tmp_path: Path) -> None:
+    """In this order, and the job's code is known then."""
+
+    async def watch() -> None:
+        async with serving(tmp_path / "state", killed=1, last_words=lambda: (KILLS,)) as served:
+            caller = await served.watch()
+            over = asyncio.create_task(served.control.job_over())
+            served.ending.may_end.clear()
+            caller.send(Over(exit_code=3))
+            await until("the run is being ended", lambda: served.ending.run_ids == ["a"])
+            assert served.mark.exists()
+            assert not over.done()
+            served.ending.may_end.set()
+
+            assert await caller.hear_all() == [KILLS, Farewell()]
+            assert await over == 3
+            assert not served.mark.exists()
+            assert served.events(RunOver) == [RunOver(run_id="a", exit_code=3)]
+            assert served.events(RanksEnded) == [
+                RanksEnded(why="the job is over", count=2, killed=1)
+            ]
+            assert served.events(LauncherGone) == []
+
+    run(watch())
+
+
+def test_the_end_goes_on_when_the_launcher_does_not_wait_for_the_farewell(tmp_path: Path) -> None:
+    """It has its own reasons to hurry."""
+
+    async def watch(served: Served) -> None:
+        caller = await served.watch()
+        served.ending.may_end.clear()
+        caller.send(Over(exit_code=0))
+        await until("the run is being ended", lambda: served.ending.run_ids == ["a"])
+        await caller.hang_up()
+        served.ending.may_end.set()
+
+        assert await served.control.job_over() == 0
+        assert not served.mark.exists()
+
+    serve_and(watch, tmp_path / "state")
+
+
+@pytest.mark.parametrize("hangs_up", [True, False])
+def test_ranks_of_a_launcher_that_is_not_heard_are_ended(tmp_path: Path, hangs_up: bool) -> None:
+    """Whether its connection is lost or silent; one lease after its last word, not before."""
+
+    async def watch(served: Served) -> None:
+        began_s = time.monotonic()
+        caller = await served.watch()
+        if hangs_up:
+            await caller.hang_up()
+        await until("the run is over", lambda: not served.mark.exists())
+
+        assert time.monotonic() - began_s >= SHORT_LEASE_S
+        assert served.ending.run_ids == ["a"]
+        (gone,) = served.events(LauncherGone)
+        assert gone.ends_in_s == 0 if not hangs_up else 0 < gone.ends_in_s <= SHORT_LEASE_S
+        (ended,) = served.events(RanksEnded)
+        assert ended.why == 'launcher "pi-launcher" was not heard for 0.3 s'
+        if not hangs_up:
+            assert await caller.hear() is None
+
+    serve_and(watch, tmp_path / "state", lease_s=SHORT_LEASE_S)
+
+
+def test_a_launcher_that_says_it_is_alive_keeps_its_ranks(tmp_path: Path) -> None:
+    """For more than one lease."""
+
+    async def watch(served: Served) -> None:
+        caller = await served.watch()
+        ends_s = time.monotonic() + 2 * LEASE_S
+        while time.monotonic() < ends_s:
+            caller.send(Alive())
+            assert await caller.hear() == Alive()
+            await asyncio.sleep(LEASE_S / 8)
+
+        assert served.ending.asked == []
+
+    serve_and(watch, tmp_path / "state", lease_s=LEASE_S)
+
+
+def test_a_launcher_that_comes_back_in_time_keeps_its_ranks(tmp_path: Path) -> None:
+    """Again and again, the run stays the same one."""
+
+    async def watch(served: Served) -> None:
+        ends_s = time.monotonic() + 2 * LEASE_S
+        while time.monotonic() < ends_s:
+            caller = await served.watch()
+            await caller.hang_up()
+            await asyncio.sleep(LEASE_S / 8)
+
+        assert served.ending.asked == []
+        assert len(served.events(RunBegan)) == 1
+
+    serve_and(watch, tmp_path / "state", lease_s=LEASE_S)
+
+
+def test_a_launcher_that_comes_back_closes_its_older_conversation(tmp_path: Path) -> None:
+    """Which it may hold for open; the newer one holds the run alone."""
+
+    async def watch(served: Served) -> None:
+        older = await served.watch()
+        newer = await served.watch()
+
+        assert await older.hear() is None
+        served.control.tell(KILLS)
+        assert await newer.hear() == KILLS
+        assert served.events(LauncherGone) == []
+
+    serve_and(watch, tmp_path / "state")
+
+
+def test_without_a_lease_ranks_live_on_and_it_is_said(tmp_path: Path) -> None:
+    """Until the next launcher cleans up."""
+
+    async def watch(served: Served) -> None:
+        caller = await served.watch()
+        await caller.hang_up()
+        await until("it is told", lambda: bool(served.events(Noted)))
+
+        assert served.events(Noted)[0].text == (
+            'launcher "pi-launcher" is gone; its ranks may go on for ever'
+        )
+        assert served.mark.exists()
+        assert await served.ask_clean(PI) == [Cleaned(ended=2, killed=0)]
+
+    serve_and(watch, tmp_path / "state", lease_s=None)
+
+
+def test_time_in_which_the_worker_was_frozen_does_not_count(tmp_path: Path) -> None:
+    """The word of the launcher may be on its way still."""
+
+    async def watch() -> None:
+        async with serving(tmp_path / "state", lease_s=1.2, status=freeze) as served:
+            caller = await served.watch()
+            asked = await served.call(Call(verb=Verb.STATUS))
+            assert await asked.hear_all() == [Alive()]
+            caller.send(Alive())
+
+            assert await caller.hear() == Alive()
+            assert served.ending.asked == []
+
+    def freeze() -> str:
+        ends_s = time.monotonic() + 3.0
+        while time.monotonic() < ends_s:
+            time.sleep(0.1)
+        return '{"kind":"alive"}'
+
+    run(watch())
+
+
+def test_two_launchers_at_a_time_leave_each_other_alone(tmp_path: Path) -> None:
+    """In two containers, and in one."""
+
+    async def watch(served: Served) -> None:
+        first = await served.watch("a", PI)
+        second = await served.watch("b", PI)
+        third = await served.watch("c", OTHER)
+
+        for asker in (PI, OTHER):
+            assert await served.ask_clean(asker) == [Cleaned(ended=0, killed=0)]
+        second.send(Over(exit_code=0))
+        assert await second.hear_all() == [Farewell()]
+        assert served.ending.run_ids == ["b"]
+        for caller in (first, third):
+            caller.send(Alive())
+            assert await caller.hear() == Alive()
+        assert served.mark.exists()
+
+    serve_and(watch, tmp_path / "state")
+
+
+def test_the_job_is_over_once_no_launcher_is_left(tmp_path: Path) -> None:
+    """With `--exit-with-launcher` one launch must not take the worker from another."""
+
+    async def watch(served: Served) -> None:
+        first, second = await served.watch("a"), await served.watch("b")
+        over = asyncio.create_task(served.control.job_over())
+        first.send(Over(exit_code=0))
+        await first.hear_all()
+        assert not over.done()
+        second.send(Over(exit_code=7))
+
+        assert await over == 7
+
+    serve_and(watch, tmp_path / "state")
+
+
+def test_a_launcher_that_was_restarted_has_its_former_life_cleaned_up(tmp_path: Path) -> None:
+    """Another container of the same name, although the connection looks open."""
+
+    async def watch(served: Served) -> None:
+        former = await served.watch("a", PI)
+        other = await served.watch("b", OTHER)
+
+        assert await served.ask_clean(PI_RESTARTED) == [Cleaned(ended=2, killed=1)]
+        assert await former.hear() is None
+        assert served.ending.run_ids == ["a"]
+        assert served.events(LauncherGone) == [
+            LauncherGone(run_id="a", launcher="pi-launcher", ends_in_s=0.0)
+        ]
+        other.send(Alive())
+        assert await other.hear() == Alive()
+
+    serve_and(watch, tmp_path / "state", killed=1)
+
+
+@pytest.mark.parametrize("asker", [PI, OTHER, None])
+def test_a_run_whose_launcher_hung_up_is_cleaned_up_for_everybody(
+    tmp_path: Path, asker: LauncherId | None
+) -> None:
+    """The answer comes when nothing is left."""
+
+    async def watch(served: Served) -> None:
+        await (await served.watch()).hang_up()
+        await until("it is noticed", lambda: bool(served.events(LauncherGone)))
+
+        assert await served.ask_clean(asker) == [Cleaned(ended=2, killed=0)]
+        assert not served.mark.exists()
+        assert await served.ask_clean(asker) == [Cleaned(ended=0, killed=0)]
+
+    serve_and(watch, tmp_path / "state")
+
+
+def test_clean_waits_for_what_is_being_ended_already(tmp_path: Path) -> None:
+    """Else the next attempt would start beside ranks that still hold their memory."""
+
+    async def watch(served: Served) -> None:
+        former = await served.watch()
+        served.ending.may_end.clear()
+        former.send(Over(exit_code=0))
+        await until("the run is being ended", lambda: served.ending.run_ids == ["a"])
+        answers = [asyncio.create_task(served.ask_clean(asker)) for asker in (PI, OTHER)]
+        await served.watch("b", OTHER)
+        assert not any(answer.done() for answer in answers)
+        served.ending.may_end.set()
+
+        for answer in answers:
+            assert await answer == [Cleaned(ended=2, killed=0)]
+        assert served.ending.run_ids == ["a"]
+
+    serve_and(watch, tmp_path / "state")
+
+
+def test_every_watcher_is_told_at_once_and_late_ones_when_they_come(tmp_path: Path) -> None:
+    """That we drain; whoever starts a program on us must know."""
+
+    async def watch(served: Served) -> None:
+        first = await served.watch("a", PI)
+        second = await served.watch("b", OTHER)
+        served.control.tell(DRAINING)
+        late = await served.watch("c", OTHER)
+
+        for caller in (first, second, late):
+            assert await caller.hear() == DRAINING
+
+    serve_and(watch, tmp_path / "state")
+
+
+def test_the_farewell_is_the_last_line_and_nobody_may_watch_behind_it(tmp_path: Path) -> None:
+    """A launcher need not guess why the connection ended."""
+
+    async def watch(served: Served) -> None:
+        callers = [await served.watch(run_id) for run_id in "abc"]
+        served.control.tell(KILLS)
+        await served.control.say_farewell(limit_s=5.0)
+
+        for caller in callers:
+            assert await caller.hear_all() == [KILLS, Farewell()]
+        late = await served.call(Call(verb=Verb.WATCH, launcher=PI, run_id="d"))
+        assert await late.hear_all() == [Refused(why="this worker is ending")]
+        assert served.events(LauncherGone) == []
+
+    serve_and(watch, tmp_path / "state")
+
+
+def test_a_watcher_that_does_not_read_is_let_go(tmp_path: Path) -> None:
+    """Neither memory nor the farewell waits for it."""
+
+    async def watch(served: Served) -> None:
+        deaf = await served.watch()
+        deaf.reader._transport.pause_reading()  # type: ignore[attr-defined]
+        while not served.events(LauncherGone):
+            for _ in range(1000):
+                served.control.tell(KILLS)
+            await asyncio.sleep(0)
+        await served.control.say_farewell(limit_s=0.1)
+        await deaf.hang_up()
+
+    serve_and(watch, tmp_path / "state")

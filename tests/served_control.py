@@ -1,0 +1,215 @@
+"""A worker's agent that answers at a real socket, and callers of it, in one event loop."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
+from pathlib import Path
+from typing import Any, TypeVar
+
+from mpi_agent.job.events import Event
+from mpi_agent.job_processes import Ended
+from mpi_agent.ssh.worker_protocol import (
+    Call,
+    LauncherId,
+    Line,
+    Verb,
+    Watching,
+    parse_line,
+    render_call,
+    render_line,
+)
+from mpi_agent.state import StateDirectory, open_state_directory
+from mpi_agent.worker.control import Control
+from tests.fakes import EventRecorder
+
+LIMIT_S = 20.0
+PI = LauncherId(name="pi-launcher", container="first")
+PI_RESTARTED = LauncherId(name="pi-launcher", container="second")
+OTHER = LauncherId(name="e-launcher", container="first")
+_T = TypeVar("_T")
+
+
+class Ending:
+    """Stands for ending processes: keeps what it was asked, and answers when it may.
+
+    Args:
+        killed: how many of two processes do not end by themselves.
+    """
+
+    def __init__(self, *, killed: int = 0) -> None:
+        self.asked: list[tuple[tuple[str, ...], str]] = []
+        self.may_end = asyncio.Event()
+        self.may_end.set()
+        self._killed = killed
+
+    async def __call__(self, run_ids: tuple[str, ...], why: str) -> Ended:
+        """End two processes a run."""
+        self.asked.append((run_ids, why))
+        await self.may_end.wait()
+        return Ended(count=2 * len(run_ids), killed=self._killed)
+
+    @property
+    def run_ids(self) -> list[str]:
+        """Every run that was to be ended, in order."""
+        return [run_id for run_ids, _ in self.asked for run_id in run_ids]
+
+
+class Caller:
+    """One end of a conversation."""
+
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.reader = reader
+        self.writer = writer
+
+    def send(self, line: Line) -> None:
+        """Say a line."""
+        self.writer.write(render_line(line))
+
+    async def hear_raw(self) -> bytes:
+        """Return the next line as it is, empty at the end."""
+        async with asyncio.timeout(LIMIT_S):
+            with contextlib.suppress(ConnectionError):
+                return await self.reader.readline()
+            return b""
+
+    async def hear(self) -> Line | None:
+        """Return the next line, None at the end."""
+        raw = await self.hear_raw()
+        return parse_line(raw) if raw else None
+
+    async def hear_all(self) -> list[Line]:
+        """Return every line until the worker closes."""
+        heard = []
+        while (line := await self.hear()) is not None:
+            heard.append(line)
+        return heard
+
+    async def hang_up(self) -> None:
+        """Close."""
+        self.writer.close()
+        with contextlib.suppress(OSError):
+            await self.writer.wait_closed()
+
+
+class Served:
+    """A worker's agent that answers."""
+
+    def __init__(self, control: Control, state: StateDirectory, ending: Ending) -> None:
+        self.control = control
+        self.state = state
+        self.ending = ending
+        self.told = EventRecorder()
+        self.callers: list[Caller] = []
+        self.task: asyncio.Task[None]
+
+    @property
+    def socket(self) -> Path:
+        """Where it answers."""
+        return self.state.file("worker.sock")
+
+    @property
+    def mark(self) -> Path:
+        """The file that says that a run is open."""
+        return self.state.file("run")
+
+    def events(self, kind: type[_T]) -> list[_T]:
+        """Return what happened, of one kind."""
+        return [event for event in self.told.events if isinstance(event, kind)]
+
+    async def connect(self) -> Caller:
+        """Return a conversation in which nothing was said."""
+        self.callers.append(Caller(*await asyncio.open_unix_connection(str(self.socket))))
+        return self.callers[-1]
+
+    async def call(self, call: Call) -> Caller:
+        """Return a conversation that begins with a call."""
+        caller = await self.connect()
+        caller.writer.write(render_call(call))
+        return caller
+
+    async def ask_clean(self, asker: LauncherId | None) -> list[Line]:
+        """Return what is answered to `clean`."""
+        caller = await self.call(Call(verb=Verb.CLEAN, launcher=asker))
+        return await caller.hear_all()
+
+    async def watch(self, run_id: str = "a", launcher: LauncherId = PI) -> Caller:
+        """Return a conversation that holds a run."""
+        caller = await self.call(Call(verb=Verb.WATCH, launcher=launcher, run_id=run_id))
+        assert isinstance(await caller.hear(), Watching)
+        return caller
+
+
+@contextlib.asynccontextmanager
+async def serving(
+    directory: Path,
+    *,
+    lease_s: float | None = 60.0,
+    killed: int = 0,
+    status: Callable[[], str] = lambda: '{\n "ready": true\n}\n',
+    last_words: Callable[[], tuple[Line, ...]] = tuple,
+    call_limit_s: float = 10.0,
+) -> AsyncIterator[Served]:
+    """Let a worker's agent answer while the block runs."""
+    ending, state = Ending(killed=killed), open_state_directory(str(directory))
+    events: list[Callable[[Event], None]] = []
+    control = Control(
+        state=state,
+        worker_name="pi-worker-0",
+        lease_s=lease_s,
+        end_runs=ending,
+        status=status,
+        emit=lambda event: events[0](event),
+        last_words=last_words,
+        call_limit_s=call_limit_s,
+    )
+    served = Served(control, state, ending)
+    events.append(served.told)
+    control.listen()
+    served.task = asyncio.create_task(control.serve())
+    await asyncio.sleep(0)  # a task that never began has no end either
+    try:
+        yield served
+    finally:
+        for caller in served.callers:
+            await caller.hang_up()
+        served.task.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await served.task
+
+
+def serve_and(
+    work: Callable[[Served], Awaitable[None]],
+    directory: Path,
+    *,
+    lease_s: float | None = 60.0,
+    killed: int = 0,
+) -> None:
+    """Do some work with an agent that answers."""
+
+    async def served_work() -> None:
+        async with serving(directory, lease_s=lease_s, killed=killed) as served:
+            await work(served)
+
+    run(served_work())
+
+
+async def until(claim: str, check: Callable[[], bool], *, limit_s: float = LIMIT_S) -> None:
+    """Return once `check()` is true; fail with the claim at the limit."""
+    try:
+        async with asyncio.timeout(limit_s):
+            while not check():
+                await asyncio.sleep(0.005)
+    except TimeoutError:
+        raise AssertionError(f"not within {limit_s:g} s: {claim}") from None
+
+
+def run(work: Coroutine[Any, Any, _T]) -> _T:
+    """Return what the work returns, or fail after a while."""
+
+    async def limited() -> _T:
+        async with asyncio.timeout(60.0):
+            return await work
+
+    return asyncio.run(limited())

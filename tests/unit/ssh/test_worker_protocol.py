@@ -1,0 +1,182 @@
+"""Lines between launcher and worker: what is said arrives, and what is none is refused in words."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from dataclasses import fields
+from typing import Any, get_type_hints
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mpi_agent.ssh.worker_protocol import (
+    LONGEST_LINE_BYTES,
+    Alive,
+    Call,
+    Cleaned,
+    Draining,
+    Farewell,
+    LauncherId,
+    Line,
+    OutOfMemory,
+    Over,
+    ProtocolError,
+    Refused,
+    Verb,
+    Watching,
+    parse_call,
+    parse_line,
+    render_call,
+    render_line,
+)
+
+KINDS = (Alive, Over, Cleaned, Watching, Draining, OutOfMemory, Farewell, Refused)
+WORDS = st.text(max_size=100).filter(str.isprintable)
+NUMBERS = st.integers(0, 255)
+SECONDS = st.floats(allow_nan=False, allow_infinity=False) | st.integers(-(2**60), 2**60)
+VALUES: dict[Any, st.SearchStrategy[Any]] = {
+    int: NUMBERS,
+    str: WORDS,
+    float: SECONDS,
+    float | None: SECONDS | st.none(),
+    int | None: NUMBERS | st.none(),
+}
+LAUNCHERS = st.builds(LauncherId, name=WORDS, container=WORDS)
+
+
+def a_line_of(kind: type[Line]) -> st.SearchStrategy[Line]:
+    """Return lines of one kind with any values."""
+    hints = get_type_hints(kind)
+    return st.builds(kind, **{field.name: VALUES[hints[field.name]] for field in fields(kind)})
+
+
+LINES = st.one_of(*(a_line_of(kind) for kind in KINDS))
+CALLS = st.builds(
+    Call,
+    verb=st.sampled_from(Verb),
+    launcher=LAUNCHERS,
+    run_id=WORDS.filter(bool),
+)
+
+
+@given(LINES)
+def test_a_line_arrives_as_it_was_said(line: Line) -> None:
+    """And is one line of text, whatever stands in it."""
+    raw = render_line(line)
+
+    assert parse_line(raw) == line
+    assert raw.count(b"\n") == 1
+    assert raw.endswith(b"\n")
+
+
+@given(CALLS)
+def test_a_call_arrives_as_it_was_said(call: Call) -> None:
+    """Names in any script among them."""
+    assert parse_call(render_call(call)) == call
+
+
+def test_a_person_asks_for_the_status_without_a_name() -> None:
+    """The shortest call."""
+    assert render_call(Call(verb=Verb.STATUS)) == b'{"verb":"status"}\n'
+    assert parse_call(b'{"verb":"status"}') == Call(verb=Verb.STATUS)
+
+
+def test_a_line_of_an_unknown_kind_is_passed_over() -> None:
+    """A newer agent says more than an older one knows."""
+    assert parse_line(b'{"kind":"weather","is":"fine"}\n') is None
+
+
+def test_fields_that_are_not_known_are_passed_over() -> None:
+    """In lines, in calls, and in launchers."""
+    assert parse_line(b'{"kind":"over","exit_code":3,"mood":"good"}') == Over(exit_code=3)
+    assert parse_call(
+        b'{"verb":"clean","launcher":{"name":"a","container":"b","zone":"c"},"haste":true}'
+    ) == Call(verb=Verb.CLEAN, launcher=LauncherId(name="a", container="b"))
+
+
+@pytest.mark.parametrize(
+    ("raw", "why"),
+    [
+        (b'{"kind":"over"}', "Over lacks exit_code"),
+        (b'{"kind":"over","exit_code":"3"}', "exit_code of Over cannot be '3'"),
+        (b'{"kind":"over","exit_code":true}', "exit_code of Over cannot be True"),
+        (b'{"kind":"over","exit_code":null}', "exit_code of Over cannot be None"),
+        (b'{"kind":"over","exit_code":3.5}', "exit_code of Over cannot be 3.5"),
+        (b'{"kind":"over","exit_code":256}', "exit_code cannot be 256"),
+        (b'{"kind":"over","exit_code":-1}', "exit_code cannot be -1"),
+        (b'{"kind":"watching","worker":"a","lease_s":NaN}', "cannot be nan"),
+        (b'{"kind":"watching","worker":"a","lease_s":1e999}', "cannot be inf"),
+        (b'{"kind":"watching","worker":"a\\nb","lease_s":1}', "worker of Watching cannot be"),
+        (b'{"exit_code":3}', "has no kind"),
+        (b'{"kind":["over"]}', "has no kind"),
+        (b'["over"]', "is not an object"),
+        (b"3", "is not an object"),
+        (b"", "is not JSON"),
+        (b"GET / HTTP/1.1\r\n", "is not JSON"),
+        (b"\xff\xfe\x00", "is not JSON"),
+        (b"[" * LONGEST_LINE_BYTES, "is not JSON"),
+        (b'{"a":' * 12000, "is not JSON"),
+        (b"1" * LONGEST_LINE_BYTES, "is not JSON"),
+    ],
+)
+def test_what_is_no_line_is_refused_in_a_sentence(raw: bytes, why: str) -> None:
+    """Short enough for a log, whatever came."""
+    with pytest.raises(ProtocolError) as refused:
+        parse_line(raw)
+
+    assert why in str(refused.value)
+    assert len(str(refused.value)) < 300
+
+
+@pytest.mark.parametrize(
+    ("raw", "why"),
+    [
+        (b"{}", "there is no verb None"),
+        (b'{"verb":"stop"}', "there is no verb 'stop'"),
+        (b'{"verb":{"a":1}}', "there is no verb {'a': 1}"),
+        (b'{"verb":"watch"}', "watch needs a launcher and a run_id"),
+        (b'{"verb":"watch","run_id":"x"}', "watch needs a launcher and a run_id"),
+        (b'{"verb":"watch","launcher":{"name":"a","container":"b"}}', "watch needs"),
+        (b'{"verb":"clean","launcher":{"name":"a"}}', "LauncherId lacks container"),
+        (b'{"verb":"clean","launcher":"a"}', "LauncherId lacks name"),
+        (b'{"verb":"clean","launcher":[]}', "LauncherId lacks name"),
+        (b'{"verb":"clean","launcher":{"name":1,"container":"b"}}', "cannot be 1"),
+        (b'{"verb":"clean","launcher":{"name":"\\ud800","container":"b"}}', "cannot be"),
+        (b'{"verb":"status","run_id":5}', "the run_id cannot be 5"),
+        (b'{"verb":"status","run_id":"a\\u0000b"}', "the run_id cannot be"),
+        (b'{"verb":"status","run_id":"' + b"a" * 129 + b'"}', "the run_id cannot be"),
+    ],
+)
+def test_what_is_no_call_is_refused_in_a_sentence(raw: bytes, why: str) -> None:
+    """The sentence goes to the caller and into the log."""
+    with pytest.raises(ProtocolError) as refused:
+        parse_call(raw)
+
+    assert why in str(refused.value)
+    assert len(str(refused.value)) < 300
+
+
+JSON_VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
+    max_leaves=5,
+)
+KNOWN_KEYS = st.sampled_from(
+    ("kind", "verb", "launcher", "run_id", "exit_code", "lease_s", "worker", "name", "why")
+)
+KNOWN_VALUES = st.sampled_from(("over", "watch", "clean", "watching", "refused"))
+
+
+@given(
+    st.binary()
+    | st.dictionaries(KNOWN_KEYS, KNOWN_VALUES | JSON_VALUES).map(
+        lambda values: json.dumps(values).encode()
+    )
+)
+def test_garbage_is_a_line_or_refused_and_nothing_else(raw: bytes) -> None:
+    """Nobody can make either side stumble."""
+    for parse in (parse_line, parse_call):
+        with contextlib.suppress(ProtocolError):
+            parse(raw)
