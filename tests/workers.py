@@ -40,7 +40,7 @@ OPENSSH_CLIENT = ("ssh",)
 _NETWORK = f"127.{os.getpid() % 200 + 20}"
 _HOST_NUMBERS = itertools.count(1)
 _IMPORTED_BY_THE_AGENT = (
-    *("mpi_agent", "asyncssh", "click", "dns", "psutil", "tenacity"),
+    *("mpi_agent", "asyncssh", "click", "dns", "prometheus_client", "psutil", "tenacity"),
     *("cryptography", "cffi", "_cffi_backend", "pycparser", "typing_extensions"),
 )
 
@@ -138,6 +138,7 @@ def running_worker(
     name: str = "pi-worker-0",
     uid: int | None = None,
     environ: Mapping[str, str] | None = None,
+    cwd: Path = Path("/"),
 ) -> Iterator[RunningWorker]:
     """Give a ready worker, started with `more` arguments, under `uid` where one is given."""
     address, port = free_address()
@@ -153,7 +154,7 @@ def running_worker(
             stderr=subprocess.STDOUT,
             stdin=subprocess.DEVNULL,
             env={**environment_for(uid), **(environ or {})},
-            cwd="/",
+            cwd=cwd,
             user=uid,
             group=uid,
             extra_groups=() if uid is not None else None,

@@ -1,4 +1,8 @@
-"""Which ssh client this image has, and what its own configuration says."""
+"""Which ssh client this image has, how it is called, and what its own configuration says.
+
+OpenSSH's client is called by its name. Where it cannot be (there is none, or this uid has no passwd
+entry), launchers call a script of ours; see `client_command`.
+"""
 
 from __future__ import annotations
 
@@ -12,24 +16,26 @@ from pathlib import Path
 
 from mpi_agent.container import Account, real_program
 from mpi_agent.errors import SettingsError
-from mpi_agent.settings import Backend
+from mpi_agent.setting_words import Backend
+from mpi_agent.ssh.nss_wrapper import find_nss_wrapper, nss_wrapper_variables, write_accounts
 from mpi_agent.state import StateDirectory
 
 __all__ = [
     "ImageConfiguration",
-    "builtin_client_command",
-    "builtin_client_program",
     "choose_client",
+    "client_command",
+    "client_program",
     "image_configuration",
     "programs_directory",
     "put_mpirun_in_front",
     "put_ssh_in_front",
-    "write_builtin_client",
+    "ssh_variables",
+    "write_client",
 ]
 
 _DEFAULT_PORT = 22
 _LIMIT_S = 10.0
-_BUILTIN_NAME = "ssh_client"
+_CLIENT_NAME = "ssh_client"
 _BUILTIN = f"{shlex.quote(sys.executable)} -m mpi_agent ssh"
 
 
@@ -50,22 +56,33 @@ def choose_client(wanted: Backend, account: Account) -> Backend:
     """Return which client mpirun will use: OpenSSH where it is there and can work.
 
     Raises:
-        SettingsError: OpenSSH is asked for and not installed.
+        SettingsError: OpenSSH is asked for and not installed, or refuses this uid.
     """
     installed = shutil.which("ssh") is not None
+    takes_account = account.has_passwd_entry or find_nss_wrapper() is not None
     if wanted is Backend.OPENSSH and not installed:
         raise SettingsError(
             "cannot use OpenSSH's client: there is no ssh in PATH",
             hint="install openssh-client, or leave --ssh out and the built-in client dials",
         )
+    if wanted is Backend.OPENSSH and not takes_account:
+        raise SettingsError(
+            f"cannot use OpenSSH's client: it refuses uid {account.uid}, which has no passwd entry",
+            hint="install libnss-wrapper, or leave --ssh out and the built-in client dials",
+        )
     if wanted is not Backend.AUTO:
         return wanted
-    usable = installed and account.has_passwd_entry
-    return Backend.OPENSSH if usable else Backend.BUILTIN
+    return Backend.OPENSSH if installed and takes_account else Backend.BUILTIN
 
 
-def image_configuration(host: str) -> ImageConfiguration:
+def image_configuration(
+    host: str, variables: tuple[tuple[str, str], ...] = ()
+) -> ImageConfiguration:
     """Return what the image's ssh configuration says of a host; blocks for as long as ssh takes.
+
+    Args:
+        variables: for ssh's environment, from `ssh_variables`.
+
 
     22 is what ssh says without any configuration, so it counts as no port.
 
@@ -73,7 +90,7 @@ def image_configuration(host: str) -> ImageConfiguration:
     Match blocks; key exchanges are in it with those of a system-wide policy.
     """
     values: dict[str, str] = {}
-    for line in _say_configuration(host).splitlines():
+    for line in _say_configuration(host, variables).splitlines():
         key, _, value = line.partition(" ")
         values.setdefault(key, value)
     port = values.get("port", "")
@@ -83,13 +100,14 @@ def image_configuration(host: str) -> ImageConfiguration:
     )
 
 
-def _say_configuration(host: str) -> str:
+def _say_configuration(host: str, variables: tuple[tuple[str, str], ...]) -> str:
     ssh = shutil.which("ssh")
     if ssh is None:
         return ""
     try:
         child = subprocess.run(
             [ssh, "-G", host],
+            env={**os.environ, **dict(variables)},
             stdin=subprocess.DEVNULL,
             capture_output=True,
             timeout=_LIMIT_S,
@@ -100,28 +118,52 @@ def _say_configuration(host: str) -> str:
     return child.stdout.decode(errors="replace")
 
 
-def builtin_client_command(state: StateDirectory) -> str:
-    """Return the command that Open MPI calls in place of ssh, the same on launcher and workers.
+def ssh_variables(account: Account, state: StateDirectory) -> tuple[tuple[str, str], ...]:
+    """Return what OpenSSH's client must find in its environment, the files for it written."""
+    library = None if account.has_passwd_entry else find_nss_wrapper()
+    if library is None:
+        return ()
+    write_accounts(account, state)
+    return nss_wrapper_variables(library, state, os.environ.get("LD_PRELOAD", ""))
 
-    mpirun splits it at blanks and knows no quotes, so a path with blanks is hidden in a script.
 
-    Source: Open MPI 4.1.4, 2026-11: its daemons look for the command on every host, and crash or
-    hang where it is missing, even if they dial nobody.
+def client_command(client: Backend, account: Account, state: StateDirectory) -> str | None:
+    """Return the command that Open MPI calls in place of ssh; None for ssh itself.
+
+    It is the same on launcher and workers, because daemons look for it on every host. mpirun splits
+    it at blanks and knows no quotes.
+
+    Source: Open MPI 4.1.4, 2026-11: its daemons crash or hang where the command is missing, even if
+    they dial nobody.
     """
+    if client is Backend.OPENSSH:
+        return None if account.has_passwd_entry else f"/bin/sh {state.file(_CLIENT_NAME)}"
     program = Path(sys.executable).with_name("mpi-agent")
     if program.exists() and " " not in str(program):
         return f"{program} ssh"
-    return builtin_client_program(state)
+    return str(state.file(_CLIENT_NAME))
 
 
-def builtin_client_program(state: StateDirectory) -> str:
-    """Return the program that Hydra calls in place of ssh: one file, on the launcher alone."""
-    return str(state.file(_BUILTIN_NAME))
+def client_program(client: Backend, account: Account, state: StateDirectory) -> str | None:
+    """Return the program that Hydra calls in place of ssh, one file; None for ssh itself."""
+    if client is Backend.OPENSSH and account.has_passwd_entry:
+        return None
+    return str(state.file(_CLIENT_NAME))
 
 
-def write_builtin_client(state: StateDirectory) -> None:
-    """Write the file that `builtin_client_program` names."""
-    state.write(_BUILTIN_NAME, f'#!/bin/sh\nexec {_BUILTIN} "$@"\n', mode=0o700)
+def write_client(client: Backend, account: Account, state: StateDirectory) -> None:
+    """Write the file that both may name; workers have it too, each calling a client of its own."""
+    text = f'#!/bin/sh\n{_call_of(client, account, state, "ssh")} "$@"\n'
+    state.write(_CLIENT_NAME, os.fsencode(text), mode=0o700)
+
+
+def _call_of(client: Backend, account: Account, state: StateDirectory, ssh: str) -> str:
+    """Return lines of sh, the last without its arguments, that become a client."""
+    if client is Backend.BUILTIN:
+        return f"exec {_BUILTIN}"
+    variables = ssh_variables(account, state)
+    exports = (f"export {name}={shlex.quote(value)}\n" for name, value in variables)
+    return f"{''.join(exports)}exec {shlex.quote(ssh)}"
 
 
 def programs_directory(state: StateDirectory) -> Path | None:
@@ -133,27 +175,32 @@ def programs_directory(state: StateDirectory) -> Path | None:
 
 
 def put_ssh_in_front(
-    directory: Path, config_path: str, client: Backend, *, checks_host_keys: bool
+    config_path: str,
+    client: Backend,
+    account: Account,
+    state: StateDirectory,
+    *,
+    checks_host_keys: bool,
 ) -> None:
     """Write an `ssh` that dials by a configuration whatever its caller says.
 
     For launchers that find their ssh in PATH and switch the host-key check off themselves. It runs
     the LocalCommand of the configuration whatever shell the account has, as mpirun's ssh does.
+    Nothing is written where programs of ours could not be executed.
 
     Source: OpenSSH 9.2, ssh_local_cmd in sshconnect.c: run by $SHELL, by /bin/sh where it is unset.
     """
+    directory = programs_directory(state)
+    if directory is None:
+        return
     directory.mkdir(mode=0o700, exist_ok=True)
-    config = shlex.quote(config_path)
+    others = os.pathsep.join(p for p in os.get_exec_path() if p != str(directory))
+    call = _call_of(client, account, state, shutil.which("ssh", path=others) or "ssh")
+    options = f"-F {shlex.quote(config_path)}"
     if client is Backend.OPENSSH:
-        strict = "yes" if checks_host_keys else "no"
-        others = os.pathsep.join(p for p in os.get_exec_path() if p != str(directory))
-        ssh = shlex.quote(shutil.which("ssh", path=others) or "ssh")
-        call = f"{ssh} -F {config} -o StrictHostKeyChecking={strict}"
-    else:
-        call = f"{_BUILTIN} -F {config}"
-    StateDirectory(directory).write(
-        "ssh", f'#!/bin/sh\nunset SHELL\nexec {call} "$@"\n', mode=0o700
-    )
+        options += f" -o StrictHostKeyChecking={'yes' if checks_host_keys else 'no'}"
+    text = f'#!/bin/sh\nunset SHELL\n{call} {options} "$@"\n'
+    StateDirectory(directory).write("ssh", os.fsencode(text), mode=0o700)
 
 
 def put_mpirun_in_front(directory: Path, mpirun: str) -> None:

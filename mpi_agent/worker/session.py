@@ -2,6 +2,7 @@
 
 It follows OpenSSH where mpirun can see it: a clean environment plus the worker's variables, the
 account's shell with `-c`, and an end only when the command has ended and nobody holds its output.
+It takes the variables of a client that our sshd would take, and the signals that have a name.
 Where OpenSSH would leave a command running after its connection broke, the command's process group
 is ended; a daemon that moved to a session of its own, as Open MPI's do, is not touched.
 """
@@ -11,47 +12,109 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
-import pwd
 import signal
 import subprocess
-from typing import IO, TYPE_CHECKING
+from collections.abc import Awaitable, Callable, Mapping
+from typing import IO
+
+import asyncssh
 
 from mpi_agent.children import Child, Children
 from mpi_agent.container import Account
+from mpi_agent.setting_words import LoginFiles
+from mpi_agent.worker.refusals import NO_SHELL, NO_TERMINAL, no_subsystem
+from mpi_agent.worker.server_facts import login_shell
+from mpi_agent.worker.session_script import arguments_of_shell
 from mpi_agent.worker.sshd_config import SshdPlan
 
-if TYPE_CHECKING:
-    import asyncssh
-
-__all__ = ["SessionRunner", "session_environment"]
+__all__ = ["Session", "SessionRunner", "session_environment"]
 
 _DEFAULT_PATH = "/usr/local/bin:/usr/bin:/bin:/usr/local/sbin:/usr/sbin:/sbin"
-_NO_SHELLS = frozenset({"nologin", "false"})
 _PIECE_BYTES = 65536
 _STEP_GRACE_S = 2.0
 _NOT_RUNNABLE = 126
-_SIGNAL_NAMES = frozenset("ABRT ALRM FPE HUP ILL INT KILL PIPE QUIT SEGV TERM USR1 USR2".split())
+_NO_FILES = 3
+_SIGNALS = {
+    name: int(getattr(signal, f"SIG{name}"))
+    for name in "ABRT ALRM FPE HUP ILL INT KILL PIPE QUIT SEGV TERM USR1 USR2".split()
+}
+"""Those that have a name in the protocol. Source: RFC 4254, 6.10."""
+
+
+class Session(asyncssh.SSHServerProcess[bytes]):
+    """One session that a client opened: a command, or nothing.
+
+    Args:
+        serve: runs the command.
+        refuse: is told what was asked for in vain.
+    """
+
+    def __init__(
+        self,
+        serve: Callable[[asyncssh.SSHServerProcess[bytes]], Awaitable[None]],
+        refuse: Callable[[str], None],
+    ) -> None:
+        super().__init__(serve, None, _NO_FILES, allow_scp=False)
+        self._refuse = refuse
+        self.signal_command: Callable[[int], None] | None = None
+
+    def shell_requested(self) -> bool:
+        """Let the session start, so that it can say that there is no shell."""
+        self._refuse(NO_SHELL)
+        return True
+
+    def subsystem_requested(self, subsystem: str) -> bool:
+        """Refuse file transfer and its kin."""
+        self._refuse(no_subsystem(subsystem))
+        return False
+
+    def pty_requested(self, term_type: str, term_size: object, term_modes: object) -> bool:  # noqa: ARG002
+        """Refuse a terminal; the command runs without one."""
+        self._refuse(NO_TERMINAL)
+        return False
+
+    def signal_received(self, signal: str) -> None:
+        """Pass a signal on at once, however much input is still on its way."""
+        number = _SIGNALS.get(signal)
+        if number is not None and self.signal_command is not None:
+            self.signal_command(number)
+
+    def break_received(self, msec: int) -> bool:  # noqa: ARG002
+        """Refuse what only a terminal could act on."""
+        return False
+
+    def terminal_size_changed(self, width: int, height: int, pixwidth: int, pixheight: int) -> None:
+        """Pass over what concerns a terminal."""
 
 
 def session_environment(
-    plan: SshdPlan, account: Account, peer: tuple[str, int], own: tuple[str, int]
+    plan: SshdPlan,
+    account: Account,
+    peer: tuple[str, int],
+    own: tuple[str, int],
+    accepted: Mapping[str, str] | None = None,
 ) -> dict[str, str]:
     """Return what a command finds in its environment: as under sshd, the plan's variables last.
 
     Args:
         peer: address and port of the client.
         own: address and port that it dialled.
+        accepted: what the client sent and the plan accepts.
     """
-    return {
+    environment = {
         "USER": account.name,
         "LOGNAME": account.name,
         "HOME": str(account.home or "/"),
-        "SHELL": _shell_of(account),
+        "SHELL": login_shell(account),
         "PATH": _DEFAULT_PATH,
         "SSH_CLIENT": f"{peer[0]} {peer[1]} {own[1]}",
         "SSH_CONNECTION": f"{peer[0]} {peer[1]} {own[0]} {own[1]}",
+        **(accepted or {}),
         **dict(plan.variables),
     }
+    if plan.login_files is LoginFiles.READ:
+        environment.pop("SHLVL", None)
+    return environment
 
 
 class SessionRunner:
@@ -62,9 +125,11 @@ class SessionRunner:
         self._account = account
         self._children = children
 
-    async def run(self, process: asyncssh.SSHServerProcess[bytes]) -> None:
-        """Run what the client asked for and report how it ended."""
-        if process.command is None or process.subsystem is not None:
+    async def run(self, process: Session) -> None:
+        """Run what the client asked for and report how it ended; nothing when it is gone again."""
+        if process.get_extra_info("peername") is None:
+            return
+        if process.command is None:
             process.stderr.write(b"mpi-agent: this server runs commands, nothing else\n")
             process.exit(1)
             return
@@ -74,24 +139,35 @@ class SessionRunner:
             process.stderr.write(f"mpi-agent: cannot run the shell: {error}\n".encode())
             process.exit(_NOT_RUNNABLE)
             return
+        process.signal_command = child.signal_group
         await _attend(child, process)
 
-    def _start(self, command: str, process: asyncssh.SSHServerProcess[bytes]) -> Child:
-        home = self._account.home
-        shell = _shell_of(self._account)
+    def _start(self, command: str, process: Session) -> Child:
+        shell = login_shell(self._account)
         return self._children.start(
-            (shell, "-c", command),
+            (shell, *arguments_of_shell(shell, self._plan.login_files), "-c", command),
             env=session_environment(
                 self._plan,
                 self._account,
                 process.get_extra_info("peername")[:2],
                 process.get_extra_info("sockname")[:2],
+                _accepted_of(process, self._plan.accepted_variables),
             ),
-            cwd=str(home) if home and os.access(home, os.X_OK) else "/",
+            cwd=self._directory(process),
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
         )
+
+    def _directory(self, process: Session) -> str:
+        """Return where a command starts: the plan's directory, else at home; the client is told."""
+        wanted, home = self._plan.working_directory, self._account.home
+        if wanted is not None and _can_be_entered(wanted):
+            return wanted
+        if wanted is not None:
+            complaint = f'mpi-agent: cannot change to "{wanted}"; the command runs at home\n'
+            process.stderr.write(os.fsencode(complaint))
+        return str(home) if home and _can_be_entered(str(home)) else "/"
 
 
 async def _attend(child: Child, process: asyncssh.SSHServerProcess[bytes]) -> None:
@@ -144,7 +220,7 @@ async def _feed(process: asyncssh.SSHServerProcess[bytes], child: Child) -> None
     )
     writer = asyncio.StreamWriter(transport, protocol, None, loop)
     try:
-        while piece := await _next_input(process, child):
+        while piece := await process.stdin.read(_PIECE_BYTES):
             writer.write(piece)
             await writer.drain()
     except (OSError, asyncio.IncompleteReadError):
@@ -153,28 +229,20 @@ async def _feed(process: asyncssh.SSHServerProcess[bytes], child: Child) -> None
         transport.close()
 
 
-async def _next_input(process: asyncssh.SSHServerProcess[bytes], child: Child) -> bytes:
-    """Return the next piece of input; signals that come in between are passed on."""
-    import asyncssh
-
-    while True:
-        try:
-            return await process.stdin.read(_PIECE_BYTES)
-        except asyncssh.SignalReceived as received:
-            number = getattr(signal, f"SIG{received.signal}", None)
-            if number is not None:
-                child.signal_group(number)
-        except (asyncssh.BreakReceived, asyncssh.TerminalSizeChanged):
-            continue
-
-
 def _report(process: asyncssh.SSHServerProcess[bytes], code: int) -> None:
     """Tell the client the exit code or the signal."""
     name = signal.Signals(-code).name.removeprefix("SIG") if code < 0 else ""
-    if name in _SIGNAL_NAMES:
+    if name in _SIGNALS:
         process.exit_with_signal(name)
     else:
         process.exit(code if code >= 0 else 128 - code)
+
+
+def _accepted_of(process: Session, names: tuple[str, ...]) -> dict[str, str]:
+    """Return the variables that are taken from a client; a line break or NUL is in none of ours."""
+    sent = process.channel.get_environment_bytes()
+    told = {name: os.fsdecode(sent[name.encode()]) for name in names if name.encode() in sent}
+    return {name: value for name, value in told.items() if value.isprintable()}
 
 
 async def _end_group(child: Child) -> None:
@@ -187,10 +255,5 @@ async def _end_group(child: Child) -> None:
                 return
 
 
-def _shell_of(account: Account) -> str:
-    try:
-        shell = pwd.getpwuid(account.uid).pw_shell
-    except KeyError:
-        shell = ""
-    usable = os.access(shell, os.X_OK) and os.path.basename(shell) not in _NO_SHELLS
-    return shell if usable else "/bin/sh"
+def _can_be_entered(directory: str) -> bool:
+    return os.path.isdir(directory) and os.access(directory, os.X_OK)

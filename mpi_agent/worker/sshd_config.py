@@ -12,10 +12,26 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-__all__ = ["SshdPlan", "announcement_of", "quote_argument", "render_sshd_config"]
+from mpi_agent.setting_words import LoginFiles
+from mpi_agent.variable_names import RUN_ID_VARIABLE
+
+__all__ = ["ForcedScript", "SshdPlan", "announcement_of", "quote_argument", "render_sshd_config"]
 
 _UNFIT_FOR_A_BANNER = re.compile(r"[^A-Za-z0-9._-]")
 _PENALTIES_SINCE = (9, 8)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ForcedScript:
+    """What OpenSSH's sshd runs in place of each command.
+
+    Attributes:
+        path: of a script for /bin/sh.
+        home: an empty directory, HOME of the login shell that starts it.
+    """
+
+    path: str
+    home: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,9 +41,17 @@ class SshdPlan:
     Attributes:
         listen_address: None to listen on every address.
         account: the one account that may log in.
+        home: of the account.
+        shell: the account's login shell, which runs each command.
         host_certificate: None when the job's private key is not here to sign one.
         strict_modes: False where a directory above our files is writable for others, as /tmp is.
-        variables: environment of every session, sorted by name.
+        variables: environment of every session, sorted by name; values may hold line breaks.
+        accepted_variables: names that a client may send.
+        working_directory: of every session; None for the account's home.
+        login_files: whether a session reads the login shell's start-up files.
+        script: carries the variables for OpenSSH; None where its configuration can.
+        own_directives: the user's, keyword and value, for OpenSSH alone.
+        server_environment: set for OpenSSH's own programs, not for sessions.
     """
 
     port: int
@@ -39,6 +63,14 @@ class SshdPlan:
     authorized_keys: str
     strict_modes: bool
     variables: tuple[tuple[str, str], ...]
+    home: str = "/"
+    shell: str = "/bin/sh"
+    accepted_variables: tuple[str, ...] = (RUN_ID_VARIABLE,)
+    working_directory: str | None = None
+    login_files: LoginFiles = LoginFiles.SKIP
+    script: ForcedScript | None = None
+    own_directives: tuple[tuple[str, str], ...] = ()
+    server_environment: tuple[tuple[str, str], ...] = ()
 
     @property
     def dial_address(self) -> str:
@@ -55,9 +87,16 @@ def announcement_of(worker_name: str) -> str:
 
 
 def render_sshd_config(plan: SshdPlan, *, version: tuple[int, int]) -> str:
-    """Return sshd_config for an OpenSSH of this version, such as (9, 2)."""
+    """Return sshd_config for an OpenSSH of this version, such as (9, 2).
+
+    The user's own directives stand first, because sshd takes the first value that it meets.
+
+    Raises:
+        ValueError: a variable has a line break and no script carries it.
+    """
     lines = [
         "# Written by mpi-agent at every start of the worker.",
+        *(f"{keyword} {value}" for keyword, value in plan.own_directives),
         f"Port {plan.port}",
         *([f"ListenAddress {plan.listen_address}"] if plan.listen_address else []),
         f"VersionAddendum {announcement_of(plan.worker_name)}",
@@ -117,11 +156,7 @@ def _room_lines(version: tuple[int, int]) -> tuple[str, ...]:
 
 
 def _session_lines(plan: SshdPlan) -> tuple[str, ...]:
-    """Return what a session may and has.
-
-    Only the first SetEnv line counts (OpenSSH 9.2), so all variables stand in one.
-    """
-    pairs = (quote_argument(f"{name}={value}") for name, value in plan.variables)
+    """Return what a session may and has."""
     return (
         "DisableForwarding yes",
         "PermitTunnel no",
@@ -132,8 +167,25 @@ def _session_lines(plan: SshdPlan) -> tuple[str, ...]:
         "TCPKeepAlive yes",
         "ClientAliveInterval 15",
         "ClientAliveCountMax 4",
-        "LogLevel INFO",
-        f"SetEnv {' '.join(pairs)}",
+        "LogLevel VERBOSE",
+        *(f"AcceptEnv {name}" for name in plan.accepted_variables),
+        *_variable_lines(plan),
+    )
+
+
+def _variable_lines(plan: SshdPlan) -> tuple[str, ...]:
+    """Return what gives each session its variables: one line with all, or the script.
+
+    Only the first SetEnv line counts (OpenSSH 9.2). The line of ForceCommand is the shell's, and
+    single quotes mean the same to sh, csh and fish.
+    """
+    if plan.script is None:
+        pairs = (quote_argument(f"{name}={value}") for name, value in plan.variables)
+        return (f"SetEnv {' '.join(pairs)}",)
+    quoted = plan.script.path.replace("'", "'\\''")
+    return (
+        f"SetEnv {quote_argument(f'HOME={plan.script.home}')} {quote_argument('SHLVL=1')}",
+        f"ForceCommand exec /bin/sh '{quoted}'",
     )
 
 

@@ -60,6 +60,13 @@ def test_every_host_has_its_port_and_alias_in_front_of_the_common_part() -> None
     assert text.rstrip().endswith("Include /etc/ssh/ssh_config")
 
 
+def test_every_ssh_of_the_job_sends_the_runs_id() -> None:
+    """The launcher's and the workers', which have the same text; and nothing else."""
+    sent = [line for line in render_ssh_config(TERMS, ()).splitlines() if "SendEnv" in line]
+
+    assert sent == ["  SendEnv MPI_AGENT_RUN_ID"]
+
+
 def test_the_cheap_key_exchange_stands_before_the_clients_own() -> None:
     """And before the image's configuration, for ssh takes the first value; unless unwanted."""
     terms = replace(TERMS, key_exchanges=("mlkem768x25519-sha256", "curve25519-sha256"))
