@@ -14,6 +14,7 @@ __all__ = ["main"]
 _COMMANDS = {
     "launch": "Wait for the workers, run the program on them, say how it ended.",
     "worker": "Serve ssh for the launcher and say when it is ready.",
+    "sidecar": "Serve readiness, health and metrics of the sshd and the ranks next door.",
     "local": "Run workers and launcher on this machine, without a cluster.",
     "wait": "Wait for the workers as launch does, and run nothing.",
     "plan": "Print what launch would run, and why.",
@@ -21,8 +22,9 @@ _COMMANDS = {
     "hostfile": "Print the job's hosts as an MPI's launcher reads them.",
     "ready": "Exit 0 when the worker in this container is ready (exec probe).",
     "ssh": "",
+    "worker-call": "",
 }
-_HIDDEN = frozenset({"ssh"})
+_HIDDEN = frozenset({"ssh", "worker-call"})
 
 
 class _LazyGroup(click.Group):
@@ -36,7 +38,8 @@ class _LazyGroup(click.Group):
         """Load the module of one command."""
         if cmd_name not in _COMMANDS:
             return None
-        command = importlib.import_module(f"mpi_agent.cli.{cmd_name}").command
+        module = importlib.import_module(f"mpi_agent.cli.{cmd_name.replace('-', '_')}")
+        command = module.command
         assert isinstance(command, click.Command)
         return command
 

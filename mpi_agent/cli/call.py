@@ -18,7 +18,7 @@ import click
 
 from mpi_agent.errors import MpiAgentError, SettingsError
 from mpi_agent.given import Given
-from mpi_agent.settings import Form
+from mpi_agent.setting_words import Form
 
 if TYPE_CHECKING:
     from mpi_agent.job.events import EventSink
@@ -82,11 +82,13 @@ class Call:
         from mpi_agent.observe.fan_out import FanOut
         from mpi_agent.observe.http import HttpServer
         from mpi_agent.observe.metrics import Metrics
+        from mpi_agent.observe.pages import launcher_pages
         from mpi_agent.observe.status import Status
 
         status, metrics = Status(now_s=time.monotonic), Metrics(now_s=time.monotonic)
         with contextlib.ExitStack() as stack:
-            server = HttpServer(address=None, port=http_port, status=status, metrics=metrics)
+            pages = launcher_pages(status, metrics)
+            server = HttpServer(address=None, port=http_port, pages=pages)
             try:
                 stack.enter_context(server)
             except OSError as error:

@@ -11,7 +11,7 @@ from mpi_agent.command.hostfile import HostfileForm, hostfile_form_of, render_ho
 from mpi_agent.command_settings import HostfileSettings
 from mpi_agent.errors import MpirunNotFoundError
 from mpi_agent.job_finder import Job
-from mpi_agent.settings import HostfileDialect
+from mpi_agent.setting_words import HostfileDialect
 
 __all__ = ["command"]
 

@@ -13,7 +13,7 @@ from mpi_agent.command_settings import HostsSettings, JobSettings
 from mpi_agent.job.hosts import Host, HostList
 from mpi_agent.job_finder import Job, JobFinder
 from mpi_agent.observe.json_text import JsonObject, render_json
-from mpi_agent.settings import Form
+from mpi_agent.setting_words import Form
 
 __all__ = ["command", "find_job"]
 

@@ -17,7 +17,7 @@ from mpi_agent.command.show import plan_values, render_environment, render_plan
 from mpi_agent.command_settings import PlanSettings
 from mpi_agent.launcher import Launcher
 from mpi_agent.observe.json_text import render_json
-from mpi_agent.settings import PlanForm
+from mpi_agent.setting_words import PlanForm
 
 __all__ = ["command"]
 

@@ -17,7 +17,7 @@ from mpi_agent.job_access import JobAccess
 from mpi_agent.observe.status import render_report
 from mpi_agent.ready_job import ReadyJob
 from mpi_agent.run.signals import SignalInbox
-from mpi_agent.settings import Form
+from mpi_agent.setting_words import Form
 from mpi_agent.waiter import Waiter
 
 __all__ = ["command"]

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
+import socket
 import sys
+import time
 
 import click
 
 from mpi_agent.cli.call import Call
 from mpi_agent.cli.options import settings_options
 from mpi_agent.command_settings import WorkerSettings
-from mpi_agent.worker.worker import Worker
+from mpi_agent.worker.notary_start import start_notary
 
 __all__ = ["command"]
 
@@ -22,10 +23,37 @@ __all__ = ["command"]
 def command(call: Call, sshd_arguments: tuple[str, ...]) -> None:
     """Serve ssh for the launcher and say when it is ready.
 
-    SSHD_ARGUMENTS, behind `--`, are what a manifest gives to sshd; only the port is taken from
-    them.
+    SSHD_ARGUMENTS, behind `--`, are what a manifest gives to sshd; what contradicts the agent's own
+    configuration is named and not used.
     """
     settings = WorkerSettings.from_given(call.given)
+    notary = start_notary(os.environ)  # it loads its part while the worker loads its own
 
-    worker = Worker(settings, sshd_arguments, environ=os.environ, emit=call.log)
-    sys.exit(asyncio.run(worker.run()))
+    import asyncio
+
+    from mpi_agent.observe.fan_out import FanOut
+    from mpi_agent.observe.usage import Recently, usage_here
+    from mpi_agent.observe.worker_pages import serving_worker_pages
+    from mpi_agent.observe.worker_status import Role, WorkerStatus
+    from mpi_agent.worker.worker import Worker
+
+    status = WorkerStatus(
+        role=Role.WORKER,
+        name=settings.worker_name or socket.gethostname(),
+        now_s=time.monotonic,
+        look=Recently(usage_here, now_s=time.monotonic),
+    )
+    worker = Worker(
+        settings,
+        sshd_arguments,
+        environ=os.environ,
+        emit=FanOut(call.log, status),
+        status=status.render,
+        notary_process=notary,
+    )
+
+    async def run() -> int:
+        async with serving_worker_pages(status, settings.http_port):
+            return await worker.run()
+
+    sys.exit(asyncio.run(run()))

@@ -1,4 +1,4 @@
-"""A read-only HTTP server for the kubelet, for Prometheus and for people: three pages, GET alone.
+"""A read-only HTTP server for the kubelet, for Prometheus and for people: a few pages, GET alone.
 
 It runs in daemon threads beside the event loop, so it answers while the loop is busy and never
 holds up the agent's end. A client gets a few seconds in all, however slowly it sends or reads;
@@ -11,41 +11,29 @@ import socket
 import sys
 import threading
 import time
-from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler
 from socketserver import TCPServer, ThreadingMixIn
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
-if TYPE_CHECKING:
-    from mpi_agent.observe.metrics import Metrics
-    from mpi_agent.observe.status import Status
+from mpi_agent.observe.pages import Page, Pages, text_page
 
 __all__ = ["HttpServer"]
 
 CLIENT_LIMIT_S = 5.0
 _MOST_CLIENTS = 16
 _ROOM_LIMIT_S = 1.0
-_TEXT = "text/plain; charset=utf-8"
-_PROMETHEUS_TEXT = "text/plain; version=0.0.4; charset=utf-8"
-"""Source: Prometheus documentation, "Exposition formats", text-based format."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Page:
-    content_type: str
-    body: bytes
 
 
 class HttpServer:
-    """Serves `/healthz`, `/status` and `/metrics` while its `with` block runs.
+    """Serves pages while its `with` block runs; every other path is 404.
 
     Args:
         address: where to listen; None for every address, of IPv4 and IPv6.
         port: 0 for any that is free.
+        pages: by path; each is called, in a thread of its own, when it is asked for.
         client_limit_s: seconds that one client gets.
     """
 
@@ -54,20 +42,13 @@ class HttpServer:
         *,
         address: str | None,
         port: int,
-        status: Status,
-        metrics: Metrics,
+        pages: Pages,
         client_limit_s: float = CLIENT_LIMIT_S,
     ) -> None:
         self._address = address
         self._port = port
         self._clients = _Clients(limit_s=client_limit_s)
-        self._pages: Mapping[str, Callable[[], _Page]] = {
-            "/healthz": lambda: _Page(content_type=_TEXT, body=b"ok\n"),
-            "/status": lambda: _Page(
-                content_type="application/json", body=status.render().encode()
-            ),
-            "/metrics": lambda: _Page(content_type=_PROMETHEUS_TEXT, body=metrics.render()),
-        }
+        self._pages = pages
 
     def __enter__(self) -> Self:
         """Listen and serve.
@@ -152,7 +133,7 @@ class _Server(ThreadingMixIn, TCPServer):
         self,
         address: str | None,
         port: int,
-        pages: Mapping[str, Callable[[], _Page]],
+        pages: Pages,
         clients: _Clients,
     ) -> None:
         self.pages = pages
@@ -214,7 +195,7 @@ class _Handler(BaseHTTPRequestHandler):
         if page is None:
             self.send_error(HTTPStatus.NOT_FOUND)
         else:
-            self._send(HTTPStatus.OK, page())
+            self._send(page())
 
     def send_error(
         self,
@@ -226,16 +207,16 @@ class _Handler(BaseHTTPRequestHandler):
         refused = HTTPStatus(code)
         if refused is HTTPStatus.NOT_IMPLEMENTED:
             refused = HTTPStatus.METHOD_NOT_ALLOWED
-        self._send(refused, _Page(content_type=_TEXT, body=f"{refused.phrase}\n".encode()))
+        self._send(text_page(refused.phrase, code=refused))
 
     def log_message(self, format: str, *args: Any) -> None:  # noqa: A002
         """Keep requests out of the log: the kubelet asks every few seconds."""
 
-    def _send(self, code: HTTPStatus, page: _Page) -> None:
-        self.send_response(code)
+    def _send(self, page: Page) -> None:
+        self.send_response(page.code)
         self.send_header("Content-Type", page.content_type)
         self.send_header("Content-Length", str(len(page.body)))
-        if code is HTTPStatus.METHOD_NOT_ALLOWED:
+        if page.code == HTTPStatus.METHOD_NOT_ALLOWED:
             self.send_header("Allow", "GET")
         self.end_headers()
         if self.command != "HEAD":

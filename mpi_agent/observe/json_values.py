@@ -18,13 +18,12 @@ from mpi_agent.job.events import (
     SignalReceived,
     WaitProgressed,
     WaitStarted,
-    WorkerDraining,
-    WorkerReady,
 )
 from mpi_agent.job.hosts import HostList
 from mpi_agent.job.readiness import HostReadiness, ReadinessReport
 from mpi_agent.observe.json_text import JsonObject
 from mpi_agent.observe.tally import outcome_name, tally
+from mpi_agent.observe.worker_values import worker_event_values
 
 __all__ = ["ending_values", "event_values", "host_values", "report_values"]
 
@@ -40,12 +39,8 @@ def event_values(event: Event) -> JsonObject:
             return {"signal": name, "action": action}
         case ProgramEnded(ending=ending):
             return ending_values(ending)
-        case WorkerReady(server=server, port=port, user=user, key_fingerprints=keys):
-            return {"server": server, "port": port, "user": user, "key_fingerprints": keys}
-        case WorkerDraining(signal_name=name):
-            return {"signal": name}
         case _:
-            return _hosts_event_values(event)
+            return _hosts_event_values(event) or worker_event_values(event)
 
 
 def _hosts_event_values(event: Event) -> JsonObject:

@@ -16,7 +16,8 @@ from mpi_agent.observe.json_text import JsonObject, render_json
 from mpi_agent.observe.json_values import event_values
 from mpi_agent.observe.tally import stage_name
 from mpi_agent.observe.text import printable, render_event
-from mpi_agent.settings import Form
+from mpi_agent.observe.worker_values import is_worth_a_warning
+from mpi_agent.setting_words import Form
 
 __all__ = ["EventLog", "JsonLog", "Log", "event_name", "make_log", "put", "render_event"]
 
@@ -98,7 +99,8 @@ def event_name(event: Event) -> str:
 
 def _level(event: Event) -> str:
     failed = isinstance(event, ProgramEnded) and event.ending.verdict is not Verdict.SUCCEEDED
-    return "warning" if failed or isinstance(event, HostsChanged) else "info"
+    changed = isinstance(event, HostsChanged)
+    return "warning" if failed or changed or is_worth_a_warning(event) else "info"
 
 
 def _message(event: Event) -> str:

@@ -15,11 +15,10 @@ from mpi_agent.job.events import (
     SignalReceived,
     WaitProgressed,
     WaitStarted,
-    WorkerDraining,
-    WorkerReady,
 )
 from mpi_agent.job.hosts import fold_names
 from mpi_agent.job.readiness import ReadinessReport
+from mpi_agent.observe.worker_text import render_worker_event
 
 __all__ = ["printable", "render_event"]
 
@@ -40,12 +39,8 @@ def render_event(event: Event) -> str | None:
             return f"received {name}: {action}"
         case ProgramEnded(ending=ending):
             return f"{ending.summary} (verdict={ending.verdict.name} code={ending.exit_code})"
-        case WorkerReady(server=server, port=port, user=user, key_fingerprints=keys):
-            return f"became ready server={server} port={port} user={user} key={','.join(keys)}"
-        case WorkerDraining(signal_name=name):
-            return f"received {name}: not ready any more, ending ssh sessions"
         case _:
-            return _render_hosts_event(event)
+            return _render_hosts_event(event) or render_worker_event(event)
 
 
 def _render_hosts_event(event: Event) -> str | None:

@@ -22,6 +22,7 @@ from mpi_agent.observe.bar import terminal_width
 from mpi_agent.observe.fan_out import FanOut
 from mpi_agent.observe.http import HttpServer
 from mpi_agent.observe.metrics import Metrics
+from mpi_agent.observe.pages import launcher_pages
 from mpi_agent.observe.status import Status
 from tests.unit.observe.sightings import NAMES, a_missing_host, a_report, a_result
 from tests.waiting import wait_until
@@ -45,8 +46,7 @@ def a_server(
     return HttpServer(
         address="127.0.0.1",
         port=port,
-        status=status,
-        metrics=metrics,
+        pages=launcher_pages(status, metrics),
         client_limit_s=client_limit_s,
     )
 
@@ -137,7 +137,7 @@ def test_every_address_means_ipv4_and_ipv6() -> None:
     status, metrics = Status(now_s=time.monotonic), Metrics(now_s=time.monotonic)
     loopbacks = ["127.0.0.1", "::1"] if _has_ipv6() else ["127.0.0.1"]
 
-    with HttpServer(address=None, port=0, status=status, metrics=metrics) as server:
+    with HttpServer(address=None, port=0, pages=launcher_pages(status, metrics)) as server:
         for address in loopbacks:
             socket.create_connection((address, server.port), timeout=_LIMIT_S).close()
 

@@ -16,11 +16,26 @@ from mpi_agent.job.events import (
     SignalReceived,
     WaitProgressed,
     WaitStarted,
-    WorkerDraining,
-    WorkerReady,
 )
 from mpi_agent.job.hosts import Host, HostList, Role
 from mpi_agent.job.readiness import HostReadiness, Obstacle, ProbeResult, ReadinessReport, Stage
+from mpi_agent.job.worker_events import (
+    LauncherGone,
+    LoginAccepted,
+    LoginRefused,
+    MemoryExceeded,
+    RanksEnded,
+    RunBegan,
+    RunOver,
+    SshServerEnded,
+    SshServerSpoke,
+    WorkerDrained,
+    WorkerDraining,
+    WorkerEvicted,
+    WorkerExceededMemory,
+    WorkerNotReady,
+    WorkerReady,
+)
 
 NAMES = ("pi-worker-0", "pi-worker-1", "pi-worker-2")
 
@@ -122,5 +137,18 @@ ONE_OF_EACH: tuple[Event, ...] = (
     SignalReceived(name="SIGTERM", action="passed on to mpirun"),
     ProgramEnded(ending=an_ending()),
     WorkerReady(server="openssh", port=2222, user="mpiuser"),
-    WorkerDraining(signal_name="SIGTERM"),
+    WorkerDraining(signal_name="SIGTERM", drain_signal_name="SIGUSR1", ranks=2, grace_s=25.0),
+    WorkerNotReady(why="the ssh server is being restarted"),
+    SshServerEnded(why="sshd was killed by SIGKILL", restart_in_s=0.5),
+    SshServerSpoke(line="error: maximum authentication attempts exceeded"),
+    LoginAccepted(user="mpiuser", peer="10.0.0.5", key_fingerprint="SHA256:abc"),
+    LoginRefused(user="root", peer="10.0.0.7", why="its key is not known here"),
+    RunBegan(run_id="r1", launcher="pi-launcher"),
+    RunOver(run_id="r1", exit_code=3),
+    LauncherGone(run_id="r1", launcher="pi-launcher", ends_in_s=60.0),
+    RanksEnded(why="their launcher is gone", count=4, killed=1),
+    MemoryExceeded(kills=1, used_bytes=34252000000, limit_bytes=32 << 30),
+    WorkerDrained(took_s=3.25, killed=0),
+    WorkerEvicted(host="pi-worker-3", signal_name="SIGTERM", grace_s=25.0),
+    WorkerExceededMemory(host="pi-worker-3", kills=2, used_bytes=34252000000, limit_bytes=32 << 30),
 )

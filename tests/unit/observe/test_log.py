@@ -27,7 +27,7 @@ from mpi_agent.job.readiness import HostReadiness, Stage
 from mpi_agent.observe.fan_out import FanOut
 from mpi_agent.observe.json_text import render_json
 from mpi_agent.observe.log import EventLog, JsonLog, Log, make_log, render_event
-from mpi_agent.settings import Form
+from mpi_agent.setting_words import Form
 from tests.unit.observe.sightings import (
     NAMES,
     ONE_OF_EACH,
