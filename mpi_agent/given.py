@@ -112,11 +112,12 @@ class Given:
     def choice(self, name: str, words: type[_Choice]) -> _Choice:
         """Return the word chosen; settings of this kind always have a default."""
         value, origin = self._value(name)
-        try:
-            return words((value or "").strip().lower())
-        except ValueError as error:
+        wanted = (value or "").strip().lower()
+        chosen = next((word for word in words if str(word.value).lower() == wanted), None)
+        if chosen is None:
             allowed = ", ".join(self._rows[name].choices)
-            raise _bad_value(value or "", origin, f"none of {allowed}") from error
+            raise _bad_value(value or "", origin, f"none of {allowed}")
+        return chosen
 
     def names(self, name: str) -> tuple[str, ...]:
         """Return the items of a repeated flag, or of a variable that separates them by commas."""

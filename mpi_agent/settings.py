@@ -12,16 +12,21 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum
 
+from mpi_agent.setting_words import (
+    Backend,
+    DrainSignal,
+    ExitWithLauncher,
+    Form,
+    HostfileDialect,
+    KeyExchange,
+    LoginFiles,
+    PlanForm,
+)
+
 __all__ = [
     "ALL_SETTINGS",
-    "Backend",
-    "Form",
-    "HostfileDialect",
-    "KeyExchange",
     "Kind",
-    "PlanForm",
     "Setting",
-    "Slots",
     "settings_of",
     "unknown_variables",
     "variable_of",
@@ -29,7 +34,8 @@ __all__ = [
 
 _PREFIX = "MPI_AGENT_"
 _NOT_SETTINGS = frozenset(
-    "MPI_AGENT_SHIM MPI_AGENT_FIRST_HOST MPI_AGENT_HOST_COUNT MPI_AGENT_TRACEBACK".split()
+    "MPI_AGENT_SHIM MPI_AGENT_FIRST_HOST MPI_AGENT_HOST_COUNT MPI_AGENT_TRACEBACK"
+    " MPI_AGENT_RUN_ID MPI_AGENT_WORKER_CALL".split()
 )
 
 
@@ -45,51 +51,6 @@ class Kind(Enum):
     DURATION = "DURATION"
     SWITCH = ""
     CHOICE = "WORD"
-
-
-class Backend(Enum):
-    """Which ssh is used: OpenSSH's programs or the built-in ones."""
-
-    AUTO = "auto"
-    OPENSSH = "openssh"
-    BUILTIN = "builtin"
-
-
-class KeyExchange(Enum):
-    """Which key exchange mpirun's ssh prefers: a cheap one, or what OpenSSH itself does."""
-
-    AUTO = "auto"
-    DEFAULT = "default"
-
-
-class Slots(Enum):
-    """How many slots a host has, where no number says it: as many as its GPUs or CPUs."""
-
-    AUTO = "auto"
-
-
-class Form(Enum):
-    """For whom something is written: text for people, JSON for machines."""
-
-    TEXT = "text"
-    JSON = "json"
-
-
-class PlanForm(Enum):
-    """How a plan is written: text for people, JSON for machines, or a script that runs it."""
-
-    TEXT = "text"
-    JSON = "json"
-    SHELL = "shell"
-
-
-class HostfileDialect(Enum):
-    """For which MPI a hostfile is written; auto is the one that is installed here."""
-
-    AUTO = "auto"
-    OPEN_MPI = "openmpi"
-    MPICH = "mpich"
-    INTEL_MPI = "intel"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -121,7 +82,7 @@ class Setting:
 
 
 _LAUNCH, _WAIT, _WORKER = ("launch", "plan"), ("wait",), ("worker",)
-_LOCAL, _READY = ("local",), ("ready",)
+_LOCAL, _READY, _SIDECAR, _CALL = ("local",), ("ready",), ("sidecar",), ("worker-call",)
 _PLAN, _HOSTS, _HOSTFILE = ("plan",), ("hosts",), ("hostfile",)
 _JOB = (*_LAUNCH, *_WAIT)
 _FINDS = (*_JOB, *_HOSTS, *_HOSTFILE)
@@ -207,6 +168,8 @@ ALL_SETTINGS: tuple[Setting, ...] = (
     ),
     _row("ssh-port", Kind.PORT_NUMBER, _JOB, "Port of the workers' ssh servers."),
     _row("ssh-port", Kind.PORT_NUMBER, _WORKER, "Port to listen on; default 2222."),
+    _row("ssh-port", Kind.PORT_NUMBER, _SIDECAR, "Port of the ssh server next door; default 2222."),
+    _row("ssh-address", Kind.TEXT, _SIDECAR, "Its address.", "127.0.0.1"),
     _row("ssh-key", Kind.TEXT, (*_JOB, *_WORKER), "The job's private key."),
     _row("ssh-user", Kind.TEXT, _JOB, "Account on the workers; default: this one's name."),
     _row(
@@ -218,6 +181,34 @@ ALL_SETTINGS: tuple[Setting, ...] = (
     _choice("sshd", Backend, (*_WORKER, *_LOCAL), "Which ssh server a worker runs.", Backend.AUTO),
     _row("listen-address", Kind.TEXT, _WORKER, "Address to listen on; default: all."),
     _row("worker-name", Kind.TEXT, _WORKER, "This worker's name; default: the host name."),
+    _choice(
+        "login-files",
+        LoginFiles,
+        _WORKER,
+        "Whether sessions read bash's start-up files.",
+        LoginFiles.SKIP,
+    ),
+    _choice(
+        "drain-signal",
+        DrainSignal,
+        _WORKER,
+        "What ranks get when this worker is told to end.",
+        DrainSignal.TERM,
+    ),
+    _row(
+        "launcher-gone",
+        Kind.DURATION,
+        _WORKER,
+        "How long ranks live on without their launcher; 0 means for ever.",
+        "60s",
+    ),
+    _choice(
+        "exit-with-launcher",
+        ExitWithLauncher,
+        _WORKER,
+        "End when the launcher says that the job is over: with 0, or with the job's code.",
+        ExitWithLauncher.NEVER,
+    ),
     _row(
         "ready-file",
         Kind.TEXT,
@@ -227,9 +218,10 @@ ALL_SETTINGS: tuple[Setting, ...] = (
     _row(
         "http-port",
         Kind.PORT_NUMBER,
-        _JOB,
+        (*_JOB, *_WORKER),
         "Port that serves health, status and metrics; default: none.",
     ),
+    _row("http-port", Kind.PORT_NUMBER, _SIDECAR, "Port of its HTTP pages.", "9390"),
     _choice(
         "output",
         Form,
@@ -261,7 +253,7 @@ ALL_SETTINGS: tuple[Setting, ...] = (
     _choice(
         "log-format",
         Form,
-        (*_FINDS, *_LOCAL, *_WORKER),
+        (*_FINDS, *_LOCAL, *_WORKER, *_SIDECAR),
         "How the log on stderr is written.",
         Form.TEXT,
     ),
@@ -269,7 +261,7 @@ ALL_SETTINGS: tuple[Setting, ...] = (
     _row(
         "state-dir",
         Kind.TEXT,
-        (*_JOB, *_WORKER, *_READY),
+        (*_JOB, *_WORKER, *_READY, *_CALL),
         "Private directory; default: the first writable of /run/mpi-agent, "
         "/tmp/mpi-agent-<uid>, /dev/shm/mpi-agent-<uid>.",
     ),

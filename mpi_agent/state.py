@@ -6,6 +6,7 @@ tree spawn hands the path of the ssh configuration on to the workers.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import stat
 from pathlib import Path
@@ -13,6 +14,8 @@ from pathlib import Path
 from mpi_agent.errors import StateDirectoryError
 
 __all__ = ["StateDirectory", "open_state_directory", "state_directory_candidates"]
+
+_NEW_FILE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 class StateDirectory:
@@ -42,14 +45,23 @@ class StateDirectory:
             ) from error
 
     def _replace(self, name: str, content: bytes, mode: int) -> Path:
+        """Write beside the file and rename; what lies at either place is never written through.
+
+        The name beside it cannot be foreseen: in a directory that is shared, as that of a ready
+        file may be, somebody could plant a file there that is not ours to remove.
+        """
         target = self.file(name)
-        beside = self.file(f".{name}.{os.getpid()}")
-        beside.unlink(missing_ok=True)
-        descriptor = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, mode)
-        with os.fdopen(descriptor, "wb") as stream:
-            os.fchmod(stream.fileno(), mode)
-            stream.write(content)
-        os.replace(beside, target)
+        beside = self.file(f".{name}.{os.urandom(8).hex()}")
+        descriptor = os.open(beside, _NEW_FILE, mode)
+        try:
+            with os.fdopen(descriptor, "wb") as stream:
+                os.fchmod(stream.fileno(), mode)
+                stream.write(content)
+            os.replace(beside, target)
+        except OSError:
+            with contextlib.suppress(OSError):
+                beside.unlink()
+            raise
         return target
 
 

@@ -21,7 +21,7 @@ from mpi_agent.job_access import JobAccess
 from mpi_agent.job_finder import Job, JobFinder
 from mpi_agent.planner import Planner
 from mpi_agent.ready_job import ReadyJob, WaitRequest, with_local_hosts
-from mpi_agent.settings import Backend
+from mpi_agent.setting_words import Backend
 from mpi_agent.ssh.trust import host_key_alias
 from mpi_agent.wait.equipment import Equipment
 from mpi_agent.wait.own_facts import own_facts

@@ -31,7 +31,7 @@ def choose_ssh(choices: Choices, request: LaunchRequest, ssh: SshAccess, hosts: 
         choices.say(Topic.LAUNCHER, "ssh", reason)
     agent = agent_for(dialect, ssh)
     if agent is not None:
-        choices.say(Topic.SSH_AGENT, agent, "the built-in ssh client dials")
+        choices.say(Topic.SSH_AGENT, agent, "the ssh that works for this account and image")
     if dialect.passes_everything and not request.loopback_only:
         _choose_way_back(choices, request, ssh, hosts)
 

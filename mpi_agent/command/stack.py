@@ -71,7 +71,7 @@ def speaks_ipv6(stack: MpiStack) -> bool:
         return stack.implementation is not Implementation.MPICH
     places = (Path(stack.mpirun), Path(stack.mpirun).resolve())
     programs = (place.with_name(name) for place in places for name in _INFO_NAMES)
-    program = next((program for program in programs if program.exists()), None)
+    program = next((program for program in programs if os.path.exists(program)), None)
     if program is None:
         return True
     try:
@@ -98,11 +98,11 @@ def _choose_by_name(wanted: str, directories: tuple[str, ...]) -> MpiStack:
 
 
 def _mpirun_in(path: Path) -> Path:
-    if not path.is_dir():
+    if not os.path.isdir(path):
         return real_program(path)
     for directory in (path / "bin", path):
         for name in _LAUNCHER_NAMES:
-            if (directory / name).exists():
+            if os.path.exists(directory / name):
                 return real_program(directory / name)
     return path / "bin" / "mpirun"
 
@@ -112,14 +112,14 @@ def _candidates(directories: tuple[str, ...], names: tuple[str, ...]) -> list[Pa
         real_program(Path(directory) / name)
         for name in names
         for directory in directories
-        if directory and (Path(directory) / name).exists()
+        if directory and os.path.exists(Path(directory) / name)
     )
     return list(dict.fromkeys(found))
 
 
 def _ask(mpirun: Path) -> MpiStack:
     """Ask one mpirun what it is."""
-    if not mpirun.exists():
+    if not os.path.exists(mpirun):
         raise MpirunNotFoundError(
             f'cannot find mpirun at "{mpirun}": there is no such file',
             hint="check the path given with --mpi or in the command",
@@ -150,7 +150,7 @@ def _behind_a_script(mpirun: Path) -> Path:
     beside = mpirun.with_name("mpiexec.hydra")
     with mpirun.open("rb") as stream:
         is_script = stream.read(2) == b"#!"
-    return real_program(beside) if is_script and beside.exists() else mpirun
+    return real_program(beside) if is_script and os.path.exists(beside) else mpirun
 
 
 def _mvapich_beside(mpirun: Path) -> tuple[Implementation, tuple[int, int, int]] | None:

@@ -15,7 +15,7 @@ from mpi_agent.job.hosts import (
     SlotsOrigin,
     numeric_order_key,
 )
-from mpi_agent.settings import Slots
+from mpi_agent.setting_words import Slots
 
 __all__ = [
     "SLOT_VARIABLES",

@@ -7,6 +7,7 @@ numeric order, and names in it that cannot belong to this job are refused and ne
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -71,15 +72,15 @@ async def discover_hosts(request: SourceRequest, identity: JobIdentity) -> Disco
     if request.hostfile is not None and Path(request.hostfile) != operator_hostfile:
         users = HostfileReader(Path(request.hostfile), None)
         return Discovery(hosts=await users.read(), numeric_order=False, reader=users)
-    if operator_hostfile.exists():
+    if os.path.exists(operator_hostfile):
         operators = HostfileReader(operator_hostfile, identity)
         return Discovery(hosts=await operators.read(), numeric_order=True, reader=operators)
     script = request.operator_directory / "discover_hosts.sh"
-    if script.exists():
+    if os.path.exists(script):
         return await _ask_script(ScriptReader(script, identity), script, request)
     raise no_source_error(
-        has_directory=request.operator_directory.is_dir(),
-        has_kubexec=(request.operator_directory / "kubexec.sh").exists(),
+        has_directory=os.path.isdir(request.operator_directory),
+        has_kubexec=os.path.exists(request.operator_directory / "kubexec.sh"),
         role=request.role,
     )
 

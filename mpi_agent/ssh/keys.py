@@ -2,6 +2,9 @@
 
 A Secret's mount is read-only, owned by root and of any mode, while OpenSSH refuses a private key
 that others may read and cannot use one that we may not read. So the agent works from a copy.
+
+Source: mpi-operator v0.8.2 makes an ECDSA P-521 key as `EC PRIVATE KEY` (SEC1); `ssh-keygen -m PEM`
+writes `RSA PRIVATE KEY` (PKCS#1), ssh-keygen of OpenSSH since 7.8 `OPENSSH PRIVATE KEY`.
 """
 
 from __future__ import annotations
@@ -11,12 +14,28 @@ import stat
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from mpi_agent.container import Account
 from mpi_agent.errors import ClientKeyError
 from mpi_agent.state import StateDirectory
 
-__all__ = ["JobKey", "copy_job_key", "find_private_key", "key_directories", "make_job_key"]
+if TYPE_CHECKING:
+    from cryptography.hazmat.primitives.serialization import SSHCertPrivateKeyTypes
+
+    from mpi_agent.container import Account
+
+__all__ = [
+    "JobKey",
+    "KeyCopy",
+    "copy_job_key",
+    "copy_private_key",
+    "find_private_key",
+    "key_directories",
+    "load_private_key",
+    "make_job_key",
+    "private_text",
+    "public_half",
+]
 
 _KEY_NAMES = ("id_rsa", "id_ecdsa", "id_ed25519", "ssh-privatekey")
 _OPERATOR_MOUNTS = (Path("/root/.ssh"), Path("/home/mpiuser/.ssh"))
@@ -34,6 +53,14 @@ class JobKey:
 
     path: Path
     public: str
+    origin: Path
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KeyCopy:
+    """Our private copy of the job's private key, mode 0600, and where it was taken from."""
+
+    path: Path
     origin: Path
 
 
@@ -78,6 +105,17 @@ def copy_job_key(wanted: str | None, account: Account, state: StateDirectory) ->
     Raises:
         ClientKeyError: there is no key, we may not read it, or it is no usable private key.
     """
+    copy = copy_private_key(wanted, account, state)
+    public = public_half(load_private_key(copy.path.read_bytes(), copy.origin))
+    return JobKey(path=copy.path, public=public, origin=copy.origin)
+
+
+def copy_private_key(wanted: str | None, account: Account, state: StateDirectory) -> KeyCopy:
+    """Return our copy of the job's private key, which nobody has tried to understand yet.
+
+    Raises:
+        ClientKeyError: there is no key, or we may not read it.
+    """
     directories = key_directories(account)
     origin = Path(wanted) if wanted else find_private_key(directories)
     if origin is None:
@@ -89,18 +127,66 @@ def copy_job_key(wanted: str | None, account: Account, state: StateDirectory) ->
             hint="the operator mounts it into the pod's first container only, at "
             "sshAuthMountPath; name another place with --ssh-key",
         )
-    content = _read_key(origin, account)
-    public = _public_half(content, origin)
-    return JobKey(path=state.write("job_key", content), public=public, origin=origin)
+    return KeyCopy(path=state.write("job_key", _read_key(origin, account)), origin=origin)
 
 
 def make_job_key(state: StateDirectory) -> JobKey:
     """Return a fresh ed25519 key pair, made for a job that has no operator to make one."""
-    import asyncssh
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-    key = asyncssh.generate_private_key("ssh-ed25519", comment="mpi-agent job")
-    path = state.write("job_key", key.export_private_key())
-    return JobKey(path=path, public=key.export_public_key().decode().strip(), origin=path)
+    key = Ed25519PrivateKey.generate()
+    path = state.write("job_key", private_text(key))
+    return JobKey(path=path, public=public_half(key), origin=path)
+
+
+def load_private_key(content: bytes, origin: Path) -> SSHCertPrivateKeyTypes:
+    """Return the private key that a file holds, in any of the forms that ssh-keygen writes.
+
+    Args:
+        origin: where it was found, for the message.
+
+    Raises:
+        ClientKeyError: it is none, or none that can be used without a passphrase.
+    """
+    from cryptography.exceptions import UnsupportedAlgorithm
+    from cryptography.hazmat.primitives import serialization
+    from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
+
+    in_openssh_form = b"BEGIN OPENSSH PRIVATE KEY" in content
+    load = (
+        serialization.load_ssh_private_key
+        if in_openssh_form
+        else serialization.load_pem_private_key
+    )
+    try:
+        key = load(content, password=None)
+    except TypeError as error:
+        raise _unusable(origin, "it has a passphrase") from error
+    except (ValueError, UnsupportedAlgorithm) as error:
+        raise _unusable(origin, "it is no private key in PEM or in OpenSSH's form") from error
+    if not isinstance(
+        key, ed25519.Ed25519PrivateKey | ec.EllipticCurvePrivateKey | rsa.RSAPrivateKey
+    ):
+        raise _unusable(origin, "ssh has no use for a key of its kind")
+    return key
+
+
+def public_half(key: SSHCertPrivateKeyTypes) -> str:
+    """Return the public half as `TYPE BASE64`."""
+    from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
+
+    return key.public_key().public_bytes(Encoding.OpenSSH, PublicFormat.OpenSSH).decode()
+
+
+def private_text(key: SSHCertPrivateKeyTypes) -> bytes:
+    """Return the text of a private key in OpenSSH's form, without a passphrase."""
+    from cryptography.hazmat.primitives.serialization import (
+        Encoding,
+        NoEncryption,
+        PrivateFormat,
+    )
+
+    return key.private_bytes(Encoding.PEM, PrivateFormat.OpenSSH, NoEncryption())
 
 
 def _read_key(origin: Path, account: Account) -> bytes:
@@ -131,14 +217,8 @@ def _unreadable(origin: Path, account: Account) -> ClientKeyError:
     )
 
 
-def _public_half(content: bytes, origin: Path) -> str:
-    import asyncssh
-
-    try:
-        key = asyncssh.import_private_key(content)
-    except (asyncssh.KeyImportError, asyncssh.KeyEncryptionError) as error:
-        raise ClientKeyError(
-            f'cannot use the job\'s private key "{origin}": {error}',
-            hint="the key must be a private key without a passphrase",
-        ) from error
-    return " ".join(key.export_public_key().decode().split()[:2])
+def _unusable(origin: Path, why: str) -> ClientKeyError:
+    return ClientKeyError(
+        f'cannot use the job\'s private key "{origin}": {why}',
+        hint="the key must be a private key without a passphrase",
+    )

@@ -1,35 +1,57 @@
 """The built-in ssh server, for images without sshd and for accounts that sshd refuses.
 
-Public key only, one account, commands only; no terminal, no file transfer, nothing forwarded.
+Public key only, one account, commands only; no terminal, no file transfer, nothing forwarded. Of a
+client's variables it takes the run's id alone, as our sshd does.
 """
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import resource
+from collections.abc import Callable
 
 import asyncssh
 
 from mpi_agent.children import Children
 from mpi_agent.container import Account
 from mpi_agent.errors import SshdConfigError, SshdEndedError
-from mpi_agent.worker.session import SessionRunner
+from mpi_agent.job.events import EventSink
+from mpi_agent.worker.session import Session, SessionRunner
 from mpi_agent.worker.sshd_config import SshdPlan, announcement_of
+from mpi_agent.worker.visitor import Hall, Visitor
 
 __all__ = ["BuiltinServer"]
 
-_LOGIN_LIMIT_S = 30
+_LOGIN_LIMIT_S = 30.0
 _KEEPALIVE_S = 15
 _KEEPALIVES_MISSED = 4
 _BACKLOG = 1024
+_WAITING_ROOM = 1024
+_OPEN_FILES = 65536
 _LAST_WORDS_S = 2.0
 
 
 class BuiltinServer:
-    """An asyncssh listener in this process."""
+    """An asyncssh listener in this process.
 
-    def __init__(self, plan: SshdPlan, account: Account, children: Children) -> None:
+    Args:
+        login_limit_s: after which a client that has not logged in is sent away.
+    """
+
+    def __init__(
+        self,
+        plan: SshdPlan,
+        account: Account,
+        children: Children,
+        *,
+        emit: EventSink,
+        login_limit_s: float = _LOGIN_LIMIT_S,
+    ) -> None:
         self._plan = plan
         self._children = children
+        self._emit = emit
+        self._login_limit_s = login_limit_s
         self._runner = SessionRunner(plan, account, children)
         self._sessions: set[asyncio.Task[None]] = set()
         self._acceptor: asyncssh.SSHAcceptor | None = None
@@ -43,7 +65,8 @@ class BuiltinServer:
         """
         try:
             keys = asyncssh.read_authorized_keys(self._plan.authorized_keys)
-            self._acceptor = await self._listen(keys)
+            hall = Hall(min(_WAITING_ROOM, _make_room_for_files() // 2), self._login_limit_s)
+            self._acceptor = await self._listen(keys, hall)
         except (ValueError, asyncssh.KeyImportError) as error:
             raise SshdConfigError(
                 f'cannot use "{self._plan.authorized_keys}" or the host key: {error}',
@@ -63,6 +86,21 @@ class BuiltinServer:
         await self._acceptor.wait_closed()
         return "the built-in ssh server stopped listening"
 
+    def stop_listening(self) -> None:
+        """Close the listener; sessions are tasks of their own."""
+        if self._acceptor is not None:
+            self._acceptor.close()
+
+    def reload_identity(self) -> None:
+        """Use the host key's files as they are now."""
+        if self._acceptor is not None:
+            self._acceptor.update(server_host_keys=[self._identity])
+
+    @property
+    def _identity(self) -> str | tuple[str, str]:
+        plan = self._plan
+        return (plan.host_key, plan.host_certificate) if plan.host_certificate else plan.host_key
+
     async def stop(self, grace_s: float) -> int:
         """Stop listening, end all sessions; return how many processes had to be killed."""
         if self._acceptor is not None:
@@ -72,51 +110,57 @@ class BuiltinServer:
             await asyncio.wait(self._sessions, timeout=_LAST_WORDS_S)
         return killed
 
-    async def _listen(self, keys: asyncssh.SSHAuthorizedKeys) -> asyncssh.SSHAcceptor:
+    async def _listen(self, keys: asyncssh.SSHAuthorizedKeys, hall: Hall) -> asyncssh.SSHAcceptor:
+        """Listen; a terminal is "allowed", so that a session is asked, which refuses it."""
         plan = self._plan
-        identity = (plan.host_key, plan.host_certificate) if plan.host_certificate else None
         return await asyncssh.listen(
             plan.listen_address or "",
             plan.port,
             backlog=_BACKLOG,
-            server_factory=lambda: _OneAccount(plan.account, keys),
-            process_factory=self._serve,
+            server_factory=lambda: Visitor(
+                plan.account, keys, hall, self._emit, self._make_session
+            ),
             encoding=None,
-            server_host_keys=[identity or plan.host_key],
+            line_editor=False,
+            server_host_keys=[self._identity],
             server_version=f"asyncssh_{asyncssh.__version__} {announcement_of(plan.worker_name)}",
             config=None,
-            allow_pty=False,
+            public_key_auth=True,
+            password_auth=False,
+            kbdint_auth=False,
+            host_based_auth=False,
+            allow_pty=True,
             allow_scp=False,
             agent_forwarding=False,
             x11_forwarding=False,
             gss_host=None,
             compression_algs=None,
-            login_timeout=_LOGIN_LIMIT_S,
+            login_timeout=self._login_limit_s,
             keepalive_interval=_KEEPALIVE_S,
             keepalive_count_max=_KEEPALIVES_MISSED,
         )
 
+    def _make_session(self, refuse: Callable[[str], None]) -> Session:
+        return Session(self._serve, refuse)
+
     async def _serve(self, process: asyncssh.SSHServerProcess[bytes]) -> None:
         """Run one session as a task of ours: asyncssh's own ends when the connection does."""
+        assert isinstance(process, Session)
         session = asyncio.create_task(self._runner.run(process))
         self._sessions.add(session)
         session.add_done_callback(self._sessions.discard)
 
 
-class _OneAccount(asyncssh.SSHServer):
-    """Lets one account in, by key; every request to forward is refused by asyncssh's defaults."""
+def _make_room_for_files() -> int:
+    """Raise how many files may be open, as far as we may; return how many that is.
 
-    def __init__(self, account: str, keys: asyncssh.SSHAuthorizedKeys) -> None:
-        self._account = account
-        self._keys = keys
-        self._connection: asyncssh.SSHServerConnection | None = None
-
-    def connection_made(self, conn: asyncssh.SSHServerConnection) -> None:
-        """Remember the connection."""
-        self._connection = conn
-
-    def begin_auth(self, username: str) -> bool:
-        """Offer our keys to the one account; another has none that could match."""
-        if username == self._account and self._connection is not None:
-            self._connection.set_authorized_keys(self._keys)
-        return True
+    A session holds four, and 1,024, the usual number, would end at 250 of them.
+    """
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    unlimited = resource.RLIM_INFINITY
+    wanted = _OPEN_FILES if hard == unlimited else min(_OPEN_FILES, hard)
+    if soft != unlimited and soft < wanted:
+        with contextlib.suppress(OSError, ValueError):
+            resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+            return wanted
+    return _OPEN_FILES if soft == unlimited else soft

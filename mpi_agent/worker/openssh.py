@@ -1,24 +1,29 @@
-"""OpenSSH's sshd as the worker's server: found, checked with `sshd -t`, run, listened to."""
+"""OpenSSH's sshd as the worker's server: found, checked with `sshd -t`, run, listened to.
+
+Its log is read as long as anybody writes to it. The sessions of an sshd that died go on and hold
+the pipe: were it closed, or only not read, they would end or hang at their next word.
+"""
 
 from __future__ import annotations
 
 import asyncio
-import collections
 import contextlib
 import os
 import re
 import shutil
 import signal
 import subprocess
-import sys
 from collections.abc import Mapping
 from pathlib import Path
 
 from mpi_agent.children import Child, Children
 from mpi_agent.container import real_program
 from mpi_agent.errors import SshdConfigError
+from mpi_agent.job.events import EventSink
+from mpi_agent.job.worker_events import SshServerSpoke
 from mpi_agent.state import StateDirectory
 from mpi_agent.worker.sshd_config import SshdPlan, render_sshd_config
+from mpi_agent.worker.sshd_log import SshdLog
 
 __all__ = ["OpenSshServer", "find_sshd", "parents_are_private"]
 
@@ -26,26 +31,33 @@ _SSHD_PLACES = ("/usr/sbin/sshd", "/usr/local/sbin/sshd")
 _PRIVILEGE_SEPARATION = Path("/run/sshd")
 _CHECK_LIMIT_S = 20.0
 _VERSION = re.compile(r"OpenSSH_(\d+)\.(\d+)")
-_BANNER_PROBES = re.compile(
-    r"Connection (closed|reset) by [\da-f.:]+ port \d+( \[preauth\])?"
-    r"|(kex_exchange_identification|banner exchange): .*"
-    r"|ssh_packet_send_debug: send DEBUG: Broken pipe"
-)
-_WORDS_KEPT = 5
+_LAST_WORDS_S = 0.2
 
 
 class OpenSshServer:
-    """One sshd process in the foreground."""
+    """One sshd process in the foreground.
+
+    Args:
+        emit: is told what sshd says; nothing is printed here.
+    """
 
     def __init__(
-        self, sshd: str, plan: SshdPlan, state: StateDirectory, children: Children
+        self,
+        sshd: str,
+        plan: SshdPlan,
+        state: StateDirectory,
+        children: Children,
+        *,
+        emit: EventSink,
     ) -> None:
         self._sshd = sshd
         self._plan = plan
         self._state = state
         self._children = children
         self._child: Child | None = None
-        self._words: collections.deque[str] = collections.deque(maxlen=_WORDS_KEPT)
+        self._emit = emit
+        self._log = SshdLog(plan.account)
+        self._last_words = ""
         self._listener: asyncio.Task[None] | None = None
 
     async def start(self) -> None:
@@ -60,49 +72,70 @@ class OpenSshServer:
         _check_config(self._sshd, config)
         self._child = self._children.start(
             (self._sshd, "-D", "-e", "-f", config),
-            env=_environment(),
+            env={**_environment(), **dict(self._plan.server_environment)},
             stdin=subprocess.DEVNULL,
             stderr=subprocess.PIPE,
         )
-        self._listener = asyncio.create_task(self._pass_on_words(self._child))
+        self._listener = asyncio.create_task(self._listen(self._child))
 
     async def wait(self) -> str:
         """Return how sshd ended and the last it said."""
         assert self._child is not None
         code = (await self._child.wait()).returncode
-        await self._end_listening()
+        await self._hear_last_words()
         how = f"with code {code}" if code >= 0 else f"by {signal.Signals(-code).name}"
-        return f"sshd ended {how}" + (f": {self._words[-1]}" if self._words else "")
+        return f"sshd ended {how}" + (f": {self._last_words}" if self._last_words else "")
+
+    def stop_listening(self) -> None:
+        """End the listener; sshd's sessions are processes of their own."""
+        if self._child is not None:
+            self._child.signal(signal.SIGTERM)
+
+    def reload_identity(self) -> None:
+        """Have the listener read its files again; it keeps its process id."""
+        if self._child is not None:
+            self._child.signal(signal.SIGHUP)
 
     async def stop(self, grace_s: float) -> int:
         """Stop sshd and its sessions; return how many processes had to be killed."""
         if self._child is not None:
             self._child.signal(signal.SIGTERM)
         killed = await self._children.sweep(grace_s)
-        await self._end_listening()
+        await self._hear_last_words()
+        if self._listener is not None:
+            self._listener.cancel()
         return killed
 
-    async def _end_listening(self) -> None:
+    async def _hear_last_words(self) -> None:
         """Give sshd's last words a moment to come through; sessions may hold the pipe open."""
         if self._listener is not None:
-            await asyncio.wait({self._listener}, timeout=0.2)
-            self._listener.cancel()
+            await asyncio.wait({self._listener}, timeout=_LAST_WORDS_S)
 
-    async def _pass_on_words(self, child: Child) -> None:
-        """Copy sshd's log to ours, without the lines that banner probes cause."""
+    async def _listen(self, child: Child) -> None:
+        """Tell what sshd says until nobody can say anything any more."""
         reader = asyncio.StreamReader()
         protocol = asyncio.StreamReaderProtocol(reader)
         transport, _ = await asyncio.get_running_loop().connect_read_pipe(
             lambda: protocol, child.popen.stderr
         )
         try:
-            while raw := await reader.readline():
-                line = raw.decode(errors="replace").rstrip()
-                if line and not _BANNER_PROBES.fullmatch(line):
-                    self._words.append(line)
-                    print(f"sshd: {line}", file=sys.stderr, flush=True)
+            while True:
+                try:
+                    raw = await reader.readline()
+                except ValueError:  # longer than any line of sshd's
+                    continue
+                if not raw:
+                    break
+                self._hear(raw.decode(errors="replace").rstrip())
         finally:
             transport.close()
+
+    def _hear(self, line: str) -> None:
+        event = self._log.read(line) if line else None
+        if event is not None:
+            self._emit(event)
+        if isinstance(event, SshServerSpoke):
+            self._last_words = event.line
 
 
 def find_sshd() -> str | None:

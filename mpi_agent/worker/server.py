@@ -21,6 +21,12 @@ class SshServer(Protocol):
     async def wait(self) -> str:
         """Return, once the server has ended by itself, why."""
 
+    def stop_listening(self) -> None:
+        """Take no new logins; sessions that are open go on."""
+
+    def reload_identity(self) -> None:
+        """Show the host certificate that is in its file now to whoever dials from now on."""
+
     async def stop(self, grace_s: float) -> int:
         """Take no new logins, end what sessions started: TERM, then KILL after the grace period.
 

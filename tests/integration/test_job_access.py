@@ -16,7 +16,7 @@ from mpi_agent.command_settings import JobSettings
 from mpi_agent.job.hosts import HostList, SlotsOrigin
 from mpi_agent.job_access import JobAccess
 from mpi_agent.job_finder import Job
-from mpi_agent.settings import Backend
+from mpi_agent.setting_words import Backend
 from mpi_agent.waiter import Waiter
 from tests.builders import OPEN_MPI_5_STACK, a_host
 from tests.fakes import EventRecorder

@@ -13,7 +13,7 @@ import pytest
 from mpi_agent.command_settings import JobSettings
 from mpi_agent.job.readiness import HostReadiness
 from mpi_agent.job_access import JobAccess
-from mpi_agent.settings import Backend, KeyExchange
+from mpi_agent.setting_words import Backend, KeyExchange
 from mpi_agent.ssh.installed import image_configuration
 from mpi_agent.ssh.trust import cheap_key_exchanges, render_ssh_config
 from tests.fakes import EventRecorder

@@ -101,20 +101,30 @@ def test_term_ends_everything_and_the_worker_exits_0(
         assert not stubborn.is_running()
         assert not (worker.state / "ready").exists()
         words = worker.log.read_text()
-        assert words.index("received SIGTERM: not ready any more") < words.index("were killed")
+        assert words.index("received SIGTERM: not ready any more") < words.index(
+            "mpi-agent: killed "
+        )
 
 
-def test_worker_ends_when_its_sshd_dies(root: Path, keys: JobKeys) -> None:
-    """Kubernetes restarts the container; the log says how sshd ended."""
+def test_sshd_that_dies_is_started_again_and_told(root: Path, keys: JobKeys) -> None:
+    """A worker that let people in before does so again, and its log says what happened."""
     require_program("sshd")
     with running_worker(keys, root, "--sshd", "openssh") as worker:
         (sshd,) = psutil.Process(worker.popen.pid).children()
 
         sshd.kill()
 
-        assert worker.popen.wait(LIMIT_S) == 202
+        wait_until("sshd is another one", lambda: has_another_sshd(worker, sshd.pid))
+        wait_until("the worker is ready again", lambda: ask_ready(worker).returncode == 0)
+        config = write_ssh_config(keys, root, (worker,))
+        assert dial(("ssh",), config, worker.name, "echo in").stdout == b"in\n"
         assert "sshd ended by SIGKILL" in worker.log.read_text()
-        assert not (worker.state / "ready").exists()
+
+
+def has_another_sshd(worker: RunningWorker, former: int) -> bool:
+    """Return whether the worker has an sshd that is not the former one."""
+    children = psutil.Process(worker.popen.pid).children()
+    return any(child.pid != former and child.name() == "sshd" for child in children)
 
 
 def test_sshd_does_not_outlive_a_killed_worker(root: Path, keys: JobKeys) -> None:

@@ -329,12 +329,24 @@ def test_a_workers_own_variables_reach_its_sessions() -> None:
     }
 
 
-def test_what_a_session_cannot_carry_is_named() -> None:
-    """A value with a line break would end the line of sshd_config."""
-    session = session_variables({"A": "x\ny", "B": "ok"})
+@pytest.mark.parametrize("name", ["with-dash", "1ST", "with.dot", "PPID", "SHELLOPTS"])
+def test_what_a_session_cannot_carry_is_named(name: str) -> None:
+    """No shell can use such a name, or every shell sets its own value."""
+    session = session_variables({name: "x", "B": "ok"})
 
     assert session.variables == (("B", "ok"),)
-    assert session.left_out == ("A: its value has a line break",)
+    (left_out,) = session.left_out
+    assert left_out.startswith(f"{name}: ")
+
+
+def test_a_value_may_hold_anything() -> None:
+    """Which way it takes to the session is the ssh server's matter."""
+    environ = {"A": "x\ny\r\n", **{f"N{number}": "y" * 1000 for number in range(5000)}}
+
+    session = session_variables(environ)
+
+    assert dict(session.variables) == environ
+    assert session.left_out == ()
 
 
 def test_a_worker_tells_libraries_the_pods_interface() -> None:

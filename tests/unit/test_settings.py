@@ -15,16 +15,8 @@ from mpi_agent.command_settings import (
 )
 from mpi_agent.errors import SettingsError
 from mpi_agent.given import Given, parse_duration_s
-from mpi_agent.settings import (
-    ALL_SETTINGS,
-    Backend,
-    Form,
-    HostfileDialect,
-    PlanForm,
-    Slots,
-    unknown_variables,
-    variable_of,
-)
+from mpi_agent.setting_words import Backend, Form, HostfileDialect, PlanForm, Slots
+from mpi_agent.settings import ALL_SETTINGS, unknown_variables, variable_of
 
 
 def given(command: str, environ: dict[str, str] | None = None, **flags: str) -> Given:

@@ -310,6 +310,23 @@ def test_a_secret_on_the_users_own_line_moves_out_of_it(line: str, stack: MpiSta
     assert ("TOKEN", "s3cret") in {(v.name, v.value) for v in plan.variables}
 
 
+@pytest.mark.parametrize("stack", STACKS.values(), ids=STACKS)
+def test_a_run_of_a_plan_has_its_id_in_the_environment_and_passes_it_to_nobody(
+    stack: MpiStack,
+) -> None:
+    """Ssh carries it; an id of another launch, in whose program this one runs, is not kept."""
+    environ = {"MPI_AGENT_RUN_ID": "of another launch"}
+    plan = build_plan(a_launch_request("./pi", environ=environ), a_host_list(), stack)
+
+    run = plan.of_run("0123456789ab")
+
+    assert "MPI_AGENT_RUN_ID" not in plan.environment(environ)
+    assert run.environment(environ)["MPI_AGENT_RUN_ID"] == "0123456789ab"
+    assert list(run.environment(environ))[-1] == list(plan.environment(environ))[-1]
+    assert run.argv == plan.argv
+    assert "MPI_AGENT_RUN_ID" not in shlex.join(run.argv)
+
+
 if __name__ == "__main__":
     for stack_name, stack_value in STACKS.items():
         for line_name, line_text in LINES.items():

@@ -16,7 +16,7 @@ from mpi_agent.discover.slots import DefaultSlots, OwnNames, default_slots, to_h
 from mpi_agent.discover.static import parse_host_list
 from mpi_agent.errors import HostSourceInvalidError
 from mpi_agent.job.hosts import DiscoveredHosts, Role, SlotsOrigin
-from mpi_agent.settings import Slots
+from mpi_agent.setting_words import Slots
 
 LAUNCHER = OwnNames(host_name="pi-launcher", names=("pi-launcher",), addresses=("10.0.0.9",))
 

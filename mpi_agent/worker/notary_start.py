@@ -1,0 +1,47 @@
+"""Starts the notary's process, with nothing loaded for it here: the earlier it runs, the better."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+import mpi_agent
+from mpi_agent.errors import HostKeyError
+
+__all__ = ["no_help", "start_notary"]
+
+_PROGRAM = (sys.executable, "-m", "mpi_agent.worker.notary_child")
+_PACKAGE_ROOT = str(Path(mpi_agent.__file__).parents[1])
+
+
+def start_notary(environ: Mapping[str, str]) -> subprocess.Popen[bytes]:
+    """Return the process, which loads what it needs and ends when its input does, or we do.
+
+    It runs where our own package lies, in which nothing can be planted for Python to import. Its
+    session is its own, so that a terminal's Ctrl-C reaches the worker alone.
+
+    Raises:
+        HostKeyError: it cannot be started.
+    """
+    try:
+        return subprocess.Popen(
+            _PROGRAM,
+            bufsize=0,
+            env=dict(environ),
+            cwd=_PACKAGE_ROOT,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            start_new_session=True,
+        )
+    except OSError as error:
+        raise no_help(f"it cannot be started: {error.strerror}") from error
+
+
+def no_help(why: str) -> HostKeyError:
+    """Return the error for a notary that fails, whatever it was asked."""
+    return HostKeyError(
+        f"cannot make the worker's identity: the process that works with keys failed: {why}",
+        hint="see the lines above; the container may lack memory or processes",
+    )
