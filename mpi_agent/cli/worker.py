@@ -6,6 +6,7 @@ import os
 import socket
 import sys
 import time
+from typing import TYPE_CHECKING
 
 import click
 
@@ -13,6 +14,9 @@ from mpi_agent.cli.call import Call
 from mpi_agent.cli.options import settings_options
 from mpi_agent.command_settings import WorkerSettings
 from mpi_agent.worker.notary_start import start_notary
+
+if TYPE_CHECKING:
+    from mpi_agent.job.events import EventSink
 
 __all__ = ["command"]
 
@@ -32,6 +36,7 @@ def command(call: Call, sshd_arguments: tuple[str, ...]) -> None:
     import asyncio
 
     from mpi_agent.observe.fan_out import FanOut
+    from mpi_agent.observe.patient_log import PatientLog
     from mpi_agent.observe.usage import Recently, usage_here
     from mpi_agent.observe.worker_pages import serving_worker_pages
     from mpi_agent.observe.worker_status import Role, WorkerStatus
@@ -43,17 +48,19 @@ def command(call: Call, sshd_arguments: tuple[str, ...]) -> None:
         now_s=time.monotonic,
         look=Recently(usage_here, now_s=time.monotonic),
     )
-    worker = Worker(
-        settings,
-        sshd_arguments,
-        environ=os.environ,
-        emit=FanOut(call.log, status),
-        status=status.render,
-        notary_process=notary,
-    )
 
-    async def run() -> int:
+    async def run(log: EventSink) -> int:
+        worker = Worker(
+            settings,
+            sshd_arguments,
+            environ=os.environ,
+            emit=FanOut(log, status),
+            status=status.render,
+            notary_process=notary,
+        )
         async with serving_worker_pages(status, settings.http_port):
             return await worker.run()
 
-    sys.exit(asyncio.run(run()))
+    with PatientLog(call.log) as log:  # a reader who stalls must not stall ssh
+        code = asyncio.run(run(log))
+    sys.exit(code)

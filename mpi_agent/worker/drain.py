@@ -69,7 +69,7 @@ class Drain:
             )
         )
         is_hurried = await self._use_grace(stop)
-        killed = (await self._ranks.kill_all()).killed
+        killed = (await self._ranks.kill_ranks()).killed + (await self._ranks.end_all()).killed
         await self._control.say_farewell(limit_s=_FAREWELL_LIMIT_S)
         left_s = 0.0 if is_hurried else self._grace_s - (time.monotonic() - started_at_s)
         killed += await self._keeper.stop(max(left_s, min(self._grace_s, _LEAST_GRACE_S)))
@@ -84,11 +84,11 @@ class Drain:
         self._emit(WorkerDrained(took_s=time.monotonic() - started_at_s, killed=killed))
 
     async def _use_grace(self, stop: StopSignals) -> bool:
-        """Return once no process of a run is left, or when they may take no more time.
+        """Return once no rank is left, or when they may take no more time.
 
         The answer is whether somebody was impatient.
         """
-        gone = asyncio.create_task(self._ranks.until_gone())
+        gone = asyncio.create_task(self._ranks.until_done())
         again = asyncio.create_task(stop.wait())
         try:
             await asyncio.wait(

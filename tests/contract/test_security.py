@@ -2,7 +2,8 @@
 
 OpenSSH's sshd refuses some requests without a word in its log, at any level up to VERBOSE: to
 forward remote ports and sockets, X11, the agent, a tunnel. There the built-in server alone tells
-it, and for X11 and the agent neither does. A terminal is refused by the built-in server alone.
+it, and for X11 and the agent neither does. A terminal is refused by the built-in server, and by
+sshd unless it is root's.
 """
 
 from __future__ import annotations
@@ -402,7 +403,7 @@ def test_variables_of_a_client_stay_with_it_except_the_runs_id(
 
 
 def test_a_terminal_is_refused_by_the_builtin_server(attacked: ServedAlone) -> None:
-    """MPI needs none; OpenSSH's sshd gives one."""
+    """MPI needs none; OpenSSH's sshd gives one where it runs as root."""
     ended = attack(attacked, "-tt", command="echo ran")
 
     if attacked.backend == "builtin":

@@ -11,6 +11,7 @@ import threading
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from io import FileIO
 from pathlib import Path
 
 import psutil
@@ -92,6 +93,11 @@ def kill_sshd(worker: RunningWorker) -> None:
             sshd.kill()
 
 
+def wait_for_the_time(at_s: float) -> None:
+    """Return at a time of the monotonic clock."""
+    wait_until("it is time", lambda: time.monotonic() >= at_s)
+
+
 def is_ready(worker: RunningWorker) -> bool:
     """Return whether the worker says it is ready."""
     return (worker.state / "ready").exists()
@@ -120,7 +126,7 @@ def test_a_worker_whose_sshd_is_killed_again_and_again_goes_on(
                 for _ in range(rounds):
                     kill_sshd(worker)
                     next_s = max(next_s + every_s, time.monotonic())
-                    wait_until("it is time", lambda until_s=next_s: time.monotonic() >= until_s)
+                    wait_for_the_time(next_s)
                 wait_until("it is ready again", lambda: is_ready(worker))
                 good_before = logins.good
                 wait_until("it lets others in again", lambda: logins.good > good_before)
@@ -152,22 +158,35 @@ def small_disk(root: Path) -> Iterator[Path]:
         subprocess.run(("umount", "-l", str(path)), check=True)
 
 
-def fill(disk: Path) -> Path:
-    """Fill a disk to the last byte; return the file that does it."""
-    filler = disk / "filler"
-    with filler.open("wb", buffering=0) as stream, contextlib.suppress(OSError):
-        while True:
-            stream.write(b"x" * 4096)
-    return filler
+@contextlib.contextmanager
+def kept_full(disk: Path) -> Iterator[None]:
+    """Fill a disk to the last byte, and whatever room appears on it meanwhile."""
+    filler, over = disk / "filler", threading.Event()
+
+    def fill(stream: FileIO) -> None:
+        while not over.wait(0.001):
+            with contextlib.suppress(OSError):
+                while True:
+                    stream.write(b"x" * 4096)
+
+    with filler.open("wb", buffering=0) as stream:
+        thread = threading.Thread(target=fill, args=(stream,))
+        thread.start()
+        try:
+            wait_until("it is full", lambda: os.statvfs(disk).f_bavail == 0)
+            yield
+        finally:
+            over.set()
+            thread.join()
+    filler.unlink()
 
 
 def test_a_worker_that_starts_on_a_full_disk_says_so_in_one_sentence(
     small_disk: Path, keys: JobKeys, backend: str
 ) -> None:
     """And ends with the code that says that its directory is of no use; it was never ready."""
-    fill(small_disk)
-
-    ended = run_to_its_end(keys, small_disk, "--sshd", backend)
+    with kept_full(small_disk):
+        ended = run_to_its_end(keys, small_disk, "--sshd", backend)
 
     assert ended.returncode == 73
     told = [line for line in ended.stderr.splitlines() if "No space left on device" in line]
@@ -183,18 +202,25 @@ def test_a_worker_whose_disk_gets_full_does_not_stay_falsely_ready(
     """Without a place for its files no sshd can be started again, until there is room."""
     require_program("sshd")
     with worker_on(small_disk, root, keys) as worker:
-        filler = fill(small_disk)
-
-        kill_sshd(worker)
-        wait_until("it says so", lambda: "No space left on device" in worker.log.read_text())
-        was_ready = is_ready(worker)
-        filler.unlink()
+        with kept_full(small_disk):
+            wait_until("it says so", lambda: says_why_once_killed(worker))
+            was_ready = is_ready(worker)
         wait_until("it is ready again", lambda: is_ready(worker))
 
         config = write_ssh_config(keys, root, (worker,))
         assert not was_ready
         assert dial(OPENSSH_CLIENT, config, worker.name, "exit 7").returncode == 7
         assert worker.stop() == 0
+
+
+def says_why_once_killed(worker: RunningWorker) -> bool:
+    """Kill the listener, unless the worker has told that its disk is full."""
+    if "No space left on device" in worker.log.read_text():
+        return True
+    if (sshd := listener_of(worker)) is not None:
+        with contextlib.suppress(psutil.NoSuchProcess):
+            sshd.kill()
+    return False
 
 
 @contextlib.contextmanager
