@@ -107,6 +107,11 @@ class Engine:
         settings.write_text(way.settings)
         self._environment = {**os.environ, "CONTAINERS_CONF": str(settings)}
 
+    @property
+    def keeps_limits(self) -> bool:
+        """Whether containers are held to the memory that they are given."""
+        return "--cgroups=disabled" not in self._run_options
+
     def ask(
         self, *arguments: str, limit_s: float = COMMAND_LIMIT_S
     ) -> subprocess.CompletedProcess[str]:

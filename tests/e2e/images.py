@@ -47,6 +47,16 @@ class Images:
         dockerfile = _DOCKERFILES / "Dockerfile.reinstalled"
         return self._build("reinstalled", debian, EXAMPLE, dockerfile, self.pi(debian))
 
+    def without_openssh(self, debian: Debian) -> str:
+        """Return a user's own image with the agent by pip, and no OpenSSH of either side."""
+        dockerfile = _DOCKERFILES / "Dockerfile.no-openssh"
+        return self._build("no-openssh", debian, EXAMPLE, dockerfile, self.wrapper(debian))
+
+    def locked(self, debian: Debian) -> str:
+        """Return the pi image with locked accounts, without PAM and without /run/sshd."""
+        dockerfile = _DOCKERFILES / "Dockerfile.locked"
+        return self._build("locked", debian, EXAMPLE, dockerfile, self.pi(debian))
+
     def _build_once(
         self, name: str, debian: Debian, context: Path, dockerfile: Path, base: str
     ) -> str:

@@ -20,16 +20,27 @@ class PodTemplate:
     Attributes:
         uid: whom it runs as; None leaves it to the image.
         readiness: command of the exec probe; empty without one.
+        variables: its `env`.
+        is_hardened: read-only root file system, no capability, no way to more rights; the one
+            writable place is an emptyDir at /tmp.
+        options: what else the engine is told, in its own words.
     """
 
     argv: tuple[str, ...]
     uid: int | None = None
     readiness: tuple[str, ...] = ()
+    variables: tuple[tuple[str, str], ...] = ()
+    is_hardened: bool = False
+    options: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MpiJob:
-    """A job as mpi-operator understands it."""
+    """A job as mpi-operator understands it.
+
+    Attributes:
+        fs_group: the group that may read the mounted keys; None leaves them as the operator does.
+    """
 
     launcher: PodTemplate
     worker: PodTemplate
@@ -37,6 +48,7 @@ class MpiJob:
     slots: int = 2
     ssh_mount: str = "/root/.ssh"
     launcher_is_worker: bool = False
+    fs_group: int | None = None
 
 
 def read_manifest(path: Path) -> MpiJob:

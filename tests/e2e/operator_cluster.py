@@ -9,25 +9,35 @@ Source: mpi-operator v0.8.2, pkg/controller/mpi_job_controller.go; a mounted Sec
 from __future__ import annotations
 
 import secrets
-import subprocess
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import TracebackType
 from typing import Self
 
 from tests.e2e.engine import Engine
 from tests.e2e.manifests import MpiJob, PodTemplate
+from tests.e2e.pods import Pod
+from tests.e2e.volumes import lay_volume, new_ssh_secret
 
-__all__ = ["Ended", "OperatorJob", "Pod"]
+__all__ = ["Ended", "OperatorJob"]
 
 _NAMESPACE = "default"
 _SEARCH = (f"{_NAMESPACE}.svc.cluster.local", "svc.cluster.local", "cluster.local")
 # Kubernetes's, but for the time-out: podman's DNS forwards what a search list tries in vain, and
 # one try in thirty is lost on the way (aardvark-dns 1.4, 2026-11), which by default costs 5 s.
 _RESOLVER = ("--dns-option=ndots:5", "--dns-option=timeout:1")
-# What containerd gives a pod and podman does not.
 _LAST_USUAL_UID = 60000
+# What containerd gives a pod and podman does not.
 _CAPABILITIES = ("--cap-add=AUDIT_WRITE", "--cap-add=MKNOD", "--cap-add=NET_RAW")
+# An emptyDir: open to everybody, without the sticky bit, and programs may be run from it.
+_EMPTY_DIR = "--tmpfs=/tmp:rw,exec,nosuid,nodev,mode=0777,notmpcopyup"
+_HARDENED = (
+    "--read-only",
+    "--read-only-tmpfs=false",
+    "--cap-drop=all",
+    "--security-opt=no-new-privileges",
+    _EMPTY_DIR,
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,44 +49,6 @@ class Ended:
     message: str
 
 
-class Pod:
-    """One container of the job."""
-
-    def __init__(self, engine: Engine, name: str, hostname: str) -> None:
-        self._engine = engine
-        self.name = name
-        self.hostname = hostname
-
-    def log(self, *, timestamps: bool = False) -> str:
-        """Return what the pod has printed, on both streams."""
-        ended = self._engine.ask("logs", *(("--timestamps",) if timestamps else ()), self.name)
-        return ended.stdout + ended.stderr
-
-    def execute(self, *argv: str) -> subprocess.CompletedProcess[str]:
-        """Run a command in the pod, as an exec probe does."""
-        return self._engine.ask("exec", self.name, *argv)
-
-    def commands(self) -> tuple[str, ...]:
-        """Return the command line of every process in the pod."""
-        listed = self._engine.do("top", self.name, "args").splitlines()
-        return tuple(listed[1:])
-
-    def is_running(self) -> bool:
-        """Return whether the pod's first process lives."""
-        return self._engine.do("inspect", "--format={{.State.Running}}", self.name) == "true"
-
-    def wait(self, limit_s: float) -> int:
-        """Wait for the end of the pod and return its exit code.
-
-        Raises:
-            TimeoutError: it had not ended at the limit.
-        """
-        try:
-            return int(self._engine.do("wait", self.name, limit_s=limit_s))
-        except subprocess.TimeoutExpired:
-            raise TimeoutError(f"{self.hostname} has not ended within {limit_s:.0f} s") from None
-
-
 class OperatorJob:
     """A running job; leaving the context removes its containers and its network."""
 
@@ -86,12 +58,14 @@ class OperatorJob:
         self._directory = directory / self.name
         self._prefix = f"mpi-agent-e2e-{self.name}"
         self._pods: list[Pod] = []
+        self._launchers = 0
 
     def __enter__(self) -> Self:
         self._directory.mkdir()
-        _lay_volume(self._directory / "ssh", _new_ssh_secret(self._directory), self._key_mode)
-        _lay_volume(self._directory / "mpi", {"hostfile": self._hostfile()}, 0o444)
-        _lay_volume(self._directory / "mpi", {"discover_hosts.sh": self._discover_hosts()}, 0o555)
+        keys = new_ssh_secret(self._directory)
+        lay_volume(self._directory / "ssh", keys, self._key_mode, self._job.fs_group)
+        lay_volume(self._directory / "mpi", {"hostfile": self._hostfile()}, 0o444)
+        lay_volume(self._directory / "mpi", {"discover_hosts.sh": self._discover_hosts()}, 0o555)
         self._engine.do("network", "create", self._prefix)
         return self
 
@@ -107,6 +81,21 @@ class OperatorJob:
         for pod in self._pods:
             self._engine.ask("rm", "--force", "--time=0", pod.name)
         self._engine.ask("network", "rm", "--force", self._prefix)
+
+    @property
+    def network(self) -> str:
+        """The engine's name of the job's network."""
+        return self._prefix
+
+    @property
+    def private_key(self) -> str:
+        """The text of the job's private key."""
+        return (self._directory / "key").read_text()
+
+    @property
+    def pods(self) -> tuple[Pod, ...]:
+        """All pods that were started."""
+        return tuple(self._pods)
 
     @property
     def worker_names(self) -> tuple[str, ...]:
@@ -131,8 +120,12 @@ class OperatorJob:
             options = ("--env=K_MPI_JOB_ROLE=worker", *extra_mounts)
             self._start(hostname, self._job.worker, options, extra_search=search)
 
-    def start_launcher(self) -> Pod:
-        """Start the launcher."""
+    def start_launcher(self, argv: tuple[str, ...] = ()) -> Pod:
+        """Start the launcher; another one of the same name if there was one before.
+
+        Args:
+            argv: in place of the job's.
+        """
         (self._directory / "termination-log").touch()
         (self._directory / "termination-log").chmod(0o666)
         variables = {
@@ -149,7 +142,9 @@ class OperatorJob:
             f"--volume={self._directory / 'termination-log'}:/dev/termination-log",
             *(f"--env={name}={value}" for name, value in variables.items()),
         )
-        return self._start(f"{self.name}-launcher", self._job.launcher, options)
+        template = replace(self._job.launcher, argv=argv or self._job.launcher.argv)
+        self._launchers += 1
+        return self._start(f"{self.name}-launcher", template, options, number=self._launchers)
 
     def ended(self, launcher: Pod, *, limit_s: float = 60.0) -> Ended:
         """Wait for the launcher's end and return it."""
@@ -166,6 +161,8 @@ class OperatorJob:
 
     @property
     def _key_mode(self) -> int:
+        if self._job.fs_group is not None:
+            return 0o440
         return 0o600 if self._job.ssh_mount == "/root/.ssh" else 0o644
 
     def _service_name(self, hostname: str) -> str:
@@ -185,8 +182,10 @@ class OperatorJob:
         template: PodTemplate,
         options: tuple[str, ...],
         extra_search: tuple[str, ...] = (),
+        number: int = 1,
     ) -> Pod:
-        pod = Pod(self._engine, f"{self._prefix}-{hostname.removeprefix(self.name)[1:]}", hostname)
+        name = f"{self._prefix}-{hostname.removeprefix(self.name)[1:]}-{number}"
+        pod = Pod(self._engine, name, hostname)
         self._pods.append(pod)
         self._engine.start(
             f"--name={pod.name}",
@@ -197,8 +196,11 @@ class OperatorJob:
             *(f"--dns-search={domain}" for domain in (*_SEARCH, *extra_search)),
             *_RESOLVER,
             f"--volume={self._directory / 'ssh'}:{self._job.ssh_mount}:ro",
-            *_CAPABILITIES,
+            *(_HARDENED if template.is_hardened else _CAPABILITIES),
             *_user_options(template.uid),
+            *((f"--group-add={self._job.fs_group}",) if self._job.fs_group is not None else ()),
+            *(f"--env={name}={value}" for name, value in template.variables),
+            *template.options,
             *options,
             self._image,
             *template.argv,
@@ -216,25 +218,3 @@ def _user_options(uid: int | None) -> tuple[str, ...]:
     if uid <= _LAST_USUAL_UID:
         return (f"--user={uid}",)
     return (f"--user={uid}:0", "--passwd=false", "--env=HOME=/")
-
-
-def _new_ssh_secret(directory: Path) -> dict[str, bytes]:
-    """Return the files of the job's Secret: an ECDSA P-521 key in SEC1 PEM, whatever its name."""
-    key = directory / "key"
-    quiet = ("ssh-keygen", "-q", "-t", "ecdsa", "-b", "521", "-m", "PEM", "-N", "", "-C", "")
-    subprocess.run([*quiet, "-f", str(key)], check=True, stdin=subprocess.DEVNULL)
-    public = key.with_suffix(".pub").read_bytes()
-    return {"id_rsa": key.read_bytes(), "id_rsa.pub": public, "authorized_keys": public}
-
-
-def _lay_volume(volume: Path, files: dict[str, bytes], mode: int) -> None:
-    """Write files as kubelet does: entries are links into `..data`, the directory has mode 1777."""
-    data = volume / "..2026_11_30_00_00_00.1"
-    data.mkdir(parents=True, exist_ok=True)
-    volume.chmod(0o1777)
-    if not (volume / "..data").is_symlink():
-        (volume / "..data").symlink_to(data.name)
-    for name, content in files.items():
-        (data / name).write_bytes(content)
-        (data / name).chmod(mode)
-        (volume / name).symlink_to(f"..data/{name}")

@@ -12,8 +12,9 @@ from tests.e2e.base_images import Debian
 from tests.e2e.conftest import JobFactory
 from tests.e2e.images import EXAMPLE, Images
 from tests.e2e.manifests import MpiJob, PodTemplate, read_manifest
-from tests.e2e.operator_cluster import OperatorJob, Pod
+from tests.e2e.operator_cluster import OperatorJob
 from tests.e2e.placements import assert_ran_on, hosts_of_ranks
+from tests.e2e.pods import Pod
 from tests.waiting import wait_until
 
 pytestmark = pytest.mark.e2e

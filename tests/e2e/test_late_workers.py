@@ -13,8 +13,8 @@ from tests.e2e.base_images import Debian
 from tests.e2e.conftest import JobFactory
 from tests.e2e.images import EXAMPLE, Images
 from tests.e2e.manifests import read_manifest
-from tests.e2e.operator_cluster import Pod
 from tests.e2e.placements import assert_ran_on
+from tests.e2e.pods import Pod
 from tests.waiting import wait_until
 
 pytestmark = pytest.mark.e2e
@@ -26,8 +26,8 @@ _GATE = 'until [ -e /gate/open ]; do sleep 0.01; done; exec "$0" "$@"'
 
 
 def _time_of(pod: Pod, words: str) -> float:
-    """Return when a line of the pod's log was written, as the engine stamped it."""
-    (line,) = (line for line in pod.log(timestamps=True).splitlines() if words in line)
+    """Return when such a line was first in the pod's log, as the engine stamped it."""
+    line = next(line for line in pod.log(timestamps=True).splitlines() if words in line)
     stamp = line.split()[0]
     return datetime.fromisoformat(stamp).timestamp()
 
@@ -56,9 +56,7 @@ def test_the_program_starts_as_soon_as_the_last_of_the_late_workers_lets_us_in(
 
         assert_ran_on(ended, running.worker_names, job)
         assert ended.output.count("mpi-agent: started np=") == 1
-        last_login_s = max(
-            _time_of(worker, "Server listening on 0.0.0.0") for worker in running.workers
-        )
+        last_login_s = max(_time_of(worker, "accepted a login") for worker in running.workers)
         delay_s = _time_of(launcher, "mpi-agent: started np=") - last_login_s
         print(f"program started {delay_s * 1000:.0f} ms after the last login became possible")
         assert 0 <= delay_s <= 10 * BOUND_S

@@ -1,0 +1,75 @@
+"""Jobs that stay until something ends them, and what is left of them on their workers."""
+
+from __future__ import annotations
+
+import re
+from functools import partial
+from pathlib import Path
+
+from mpi_agent.setting_words import Backend
+from tests.e2e.confinement import Cell, PodUser, job_of
+from tests.e2e.manifests import MpiJob
+from tests.e2e.operator_cluster import OperatorJob
+from tests.e2e.pods import Pod
+from tests.waiting import wait_until
+
+__all__ = ["argv_of", "has_a_program", "job_running", "start", "wait_until_idle"]
+
+_PROGRAMS = Path(__file__).parent / "programs"
+_START_LIMIT_S = 40.0
+_OF_A_PROGRAM = re.compile(r"/programs/|left-behind|\b(orted|prted)\b")
+
+
+def argv_of(program: str) -> tuple[str, ...]:
+    """Return how a program of `programs/` is called inside a pod; arguments follow its name."""
+    name, *arguments = program.split()
+    return ("/opt/user/bin/python", f"/programs/{name}.py", *arguments)
+
+
+def job_running(
+    program: str,
+    ssh: Backend = Backend.OPENSSH,
+    *,
+    options: tuple[str, ...] = (),
+    **variables: str,
+) -> MpiJob:
+    """Return a job of mpiuser's with a program of `programs/`."""
+    return job_of(
+        Cell(user=PodUser.FIXED, ssh=ssh, is_hardened=False),
+        argv_of(program),
+        variables=tuple(variables.items()),
+        options=(f"--volume={_PROGRAMS}:/programs:ro", *options),
+    )
+
+
+def start(running: OperatorJob, *worker_options: str) -> Pod:
+    """Start a job of `staying.py` and return its launcher once all ranks compute."""
+    running.start_workers(*worker_options)
+    launcher = running.start_launcher()
+    wait_until(
+        "both ranks compute",
+        lambda: launcher.log().count(" computes") == 2 or not launcher.is_running(),
+        limit_s=_START_LIMIT_S,
+    )
+    assert launcher.is_running()
+    assert all(has_a_program(worker) for worker in running.workers)
+    return launcher
+
+
+def has_a_program(pod: Pod) -> bool:
+    """Return whether a rank, a daemon, or a process that a rank left behind is in the pod."""
+    return any(_OF_A_PROGRAM.search(command) for command in pod.commands())
+
+
+def wait_until_idle(*pods: Pod, limit_s: float) -> None:
+    """Return once nothing of any program is left in the pods."""
+    for pod in pods:
+        wait_until(
+            f"nothing of a program runs on {pod.hostname}",
+            partial(_is_idle, pod),
+            limit_s=limit_s,
+        )
+
+
+def _is_idle(pod: Pod) -> bool:
+    return not has_a_program(pod)
