@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from mpi_agent.job.readiness import ReadinessReport
 
 __all__ = [
+    "WORKERS_LOST_CODE",
     "ClientKeyError",
     "DiscoveryError",
     "HostKeyError",
@@ -61,6 +62,9 @@ __all__ = [
     "StoppedError",
     "WorkerSetupError",
 ]
+
+WORKERS_LOST_CODE = 201
+"""Of an ending, which is no error: a worker vanished under a running program; a retry may help."""
 
 
 class MpiAgentError(Exception):

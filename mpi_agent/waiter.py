@@ -176,6 +176,7 @@ class Waiter:
                 start=remote[0],
                 to=host_key_alias(remote[-1].host),
                 config_path=self._access.config_path,
+                client=self._access.for_mpirun().agent or "ssh",
             )
         if why is not None:
             self._emit(Noted(text=f"the launcher dials all {len(remote)} hosts itself: {why}"))

@@ -3,7 +3,7 @@
 # says what is missing; the tests that need it then skip by name.
 set -eu
 packages="python3 busybox openssh-server openssh-client openmpi-bin mpich dnsmasq-base iproute2 pdsh podman
-buildah crun netavark aardvark-dns iptables uidmap debootstrap"
+buildah crun netavark aardvark-dns iptables uidmap debootstrap libnss-wrapper zsh tcsh fish mksh"
 missing=""
 for package in $packages; do
     dpkg-query -W -f '${db:Status-Abbrev}' "$package" 2>/dev/null | grep -q '^ii' ||

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from mpi_agent.errors import HostsUnusedError
+from mpi_agent.errors import WORKERS_LOST_CODE, HostsUnusedError
 from mpi_agent.explain.exit_status import describe_exit, describe_seconds
 from mpi_agent.job.endings import Ending, ProcessExit, Verdict
 from mpi_agent.job.hosts import fold_names
@@ -97,8 +97,12 @@ def blame_hosts(ending: Ending, report: ReadinessReport) -> Ending:
 def with_news(ending: Ending, news: Sequence[WorkerNews]) -> Ending:
     """Return an ending with what workers told: who ran out of memory, who is being evicted.
 
-    Verdict and code stay. Memory that ran out is the cause of a failure, whatever way mpirun has
-    of saying so; to a success, or to a stop that was asked for, it is a remark like an eviction.
+    Memory that ran out is the cause of a failure, whatever way mpirun has of saying so; to a
+    success, or to a stop that was asked for, it is a remark. A worker that was evicted under the
+    program is a worker lost, whatever mpirun says: Open MPI may say 0 then.
+
+    Source: Open MPI 5.0.7, 2026-11-30: mpirun ends with 0 after "lost communication with a remote
+    daemon", with 255 or 1 in other runs.
     """
     killed = _out_of_memory([host for host in news if host.kills])
     evicted = _evicted([host for host in news if host.is_evicted])
@@ -106,7 +110,20 @@ def with_news(ending: Ending, news: Sequence[WorkerNews]) -> Ending:
     cause = f": {killed}" if killed and is_failure else ""
     remarks = [evicted] if cause else [killed, evicted]
     summary = "; ".join([f"{ending.summary}{cause}", *(remark for remark in remarks if remark)])
-    return replace(ending, summary=summary)
+    ending = replace(ending, summary=summary)
+    is_lost = evicted and (is_failure or any(host.is_gone for host in news))
+    return ending if ending.verdict is Verdict.STOPPED or not is_lost else _lost(ending, evicted)
+
+
+def _lost(ending: Ending, evicted: str) -> Ending:
+    """Return the ending of a program that lost workers; one that failed by it says so itself."""
+    summary = ending.summary
+    if ending.verdict is Verdict.SUCCEEDED:
+        how = describe_exit(ending.process_exit)
+        summary = f"the program cannot have finished: {evicted} while it ran (mpirun: {how})"
+    return replace(
+        ending, verdict=Verdict.WORKERS_LOST, exit_code=WORKERS_LOST_CODE, summary=summary
+    )
 
 
 def _out_of_memory(hosts: Sequence[WorkerNews]) -> str:

@@ -44,6 +44,7 @@ class Verdict(Enum):
     SUCCEEDED = "succeeded"
     PROGRAM_FAILED = "program failed"
     LAUNCH_FAILED = "launch failed"
+    WORKERS_LOST = "workers lost"
     STOPPED = "stopped on request"
 
 

@@ -111,6 +111,8 @@ async def run_client(request: ClientRequest) -> int:
             config=paths,
             known_hosts=() if _checks_host_keys(paths) else None,
             agent_path=None,
+            x509_trusted_certs=None,
+            x509_trusted_cert_paths=None,
             kex_algs=BUILTIN_KEY_EXCHANGES,
             encryption_algs=BUILTIN_CIPHERS,
             preferred_auth="publickey",

@@ -91,6 +91,9 @@ def dial_options(terms: SshTerms, key: asyncssh.SSHKey) -> asyncssh.SSHClientCon
         encryption_algs=BUILTIN_CIPHERS,
         compression_algs=None,
         agent_path=None,
+        # else asyncssh looks below a HOME that this uid may not be able to enter
+        x509_trusted_certs=None,
+        x509_trusted_cert_paths=None,
         config=None,
     )
 

@@ -69,8 +69,10 @@ class Drain:
             )
         )
         is_hurried = await self._use_grace(stop)
-        killed = (await self._ranks.kill_ranks()).killed + (await self._ranks.end_all()).killed
+        killed = (await self._ranks.kill_ranks()).killed
+        # before the daemons go: mpirun may say anything then, and the launcher must know better
         await self._control.say_farewell(limit_s=_FAREWELL_LIMIT_S)
+        killed += (await self._ranks.end_all()).killed
         left_s = 0.0 if is_hurried else self._grace_s - (time.monotonic() - started_at_s)
         killed += await self._keeper.stop(max(left_s, min(self._grace_s, _LEAST_GRACE_S)))
         self._emit(WorkerDrained(took_s=time.monotonic() - started_at_s, killed=killed))

@@ -7,7 +7,7 @@ the pipe: were it closed, or only not read, they would end or hang at their next
 from __future__ import annotations
 
 import asyncio
-import contextlib
+import functools
 import os
 import re
 import shutil
@@ -28,7 +28,6 @@ from mpi_agent.worker.sshd_log import SshdLog
 __all__ = ["OpenSshServer", "find_sshd", "parents_are_private"]
 
 _SSHD_PLACES = ("/usr/sbin/sshd", "/usr/local/sbin/sshd")
-_PRIVILEGE_SEPARATION = Path("/run/sshd")
 _CHECK_LIMIT_S = 20.0
 _VERSION = re.compile(r"OpenSSH_(\d+)\.(\d+)")
 _LAST_WORDS_S = 0.2
@@ -66,7 +65,6 @@ class OpenSshServer:
         Raises:
             SshdConfigError: sshd refuses its configuration or cannot be run.
         """
-        _make_privilege_separation_directory()
         text = render_sshd_config(self._plan, version=sshd_version(self._sshd))
         config = str(self._state.write("sshd_config", os.fsencode(text)))
         _check_config(self._sshd, config)
@@ -82,7 +80,8 @@ class OpenSshServer:
         """Return how sshd ended and the last it said."""
         assert self._child is not None
         code = (await self._child.wait()).returncode
-        await self._hear_last_words()
+        if code >= 0:  # who was killed has said nothing about it
+            await self._hear_last_words()
         how = f"with code {code}" if code >= 0 else f"by {signal.Signals(-code).name}"
         return f"sshd ended {how}" + (f": {self._last_words}" if self._last_words else "")
 
@@ -158,6 +157,7 @@ def parents_are_private(path: Path) -> bool:
     return all(not s.st_mode & 0o022 and s.st_uid in (0, os.getuid()) for s in stats)
 
 
+@functools.cache
 def sshd_version(sshd: str) -> tuple[int, int]:
     """Return (major, minor); an sshd too old to tell (before 9.2, no -V) counts as (0, 0)."""
     child = _run(sshd, "-V")
@@ -196,13 +196,3 @@ def _run(sshd: str, *arguments: str) -> subprocess.CompletedProcess[bytes]:
 
 def _environment() -> Mapping[str, str]:
     return {**os.environ, "MPI_AGENT_SHIM": "off"}
-
-
-def _make_privilege_separation_directory() -> None:
-    """Make the empty directory that a root sshd changes its root to; images often lack it.
-
-    Source: OpenSSH 9.2 on Debian: "Missing privilege separation directory: /run/sshd".
-    """
-    if os.getuid() == 0:
-        with contextlib.suppress(OSError):
-            _PRIVILEGE_SEPARATION.mkdir(mode=0o755, parents=True, exist_ok=True)

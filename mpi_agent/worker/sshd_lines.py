@@ -149,7 +149,7 @@ NOISE = re.compile(
     r"|syslogin_perform_logout: logout\(\) returned an error"
     r"|Attempt to write login records by non-root user \(aborting\)"
     r"|ssh_packet_send_debug: send DEBUG: Broken pipe"
-    r"|session_signal_req: (?:refusing to send signal|session signalling requires) .*"
+    r"|session_signal_req: (?:refusing|no pid|session signalling requires) .*"
 )
 DROPPED = re.compile(
     r"drop connection #\d+ from \[(?P<peer>[^\]]*)\]:\d+ on \[[^\]]*\]:\d+ (?P<how>.*)"

@@ -250,6 +250,27 @@ def test_what_workers_tell_is_a_remark_to_an_ending_that_has_its_reason(ending: 
     assert (told.verdict, told.exit_code) == (ending.verdict, ending.exit_code)
 
 
+@pytest.mark.parametrize("code", [0, 1, 255])
+def test_a_program_that_lost_a_worker_to_an_eviction_is_no_success_and_no_failure_of_its_own(
+    code: int,
+) -> None:
+    """Open MPI 5 says any of these; a retry may help."""
+    news = [WorkerNews(host="w-1", is_evicted=True, is_gone=True)]
+
+    told = with_news(ended(code), news)
+
+    assert (told.verdict, told.exit_code) == (Verdict.WORKERS_LOST, 201)
+    assert "w-1 was evicted" in told.summary
+    assert "succeeded" not in told.summary
+
+
+def test_a_program_that_fails_while_a_worker_drains_lost_that_worker() -> None:
+    """Its ranks there left, which the others do not survive."""
+    told = with_news(ended(1), [WorkerNews(host="w-1", is_evicted=True)])
+
+    assert (told.verdict, told.exit_code) == (Verdict.WORKERS_LOST, 201)
+
+
 def test_an_ending_without_news_stays_as_it_is() -> None:
     """Most do."""
     assert with_news(ended(7), []) == ended(7)
