@@ -9,6 +9,7 @@ cgroup-v1/memory.rst, "Memory Resource Controller", of 6.18.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -41,21 +42,35 @@ class MemoryAccount:
     kills: int | None = None
 
 
-def memory_account(root: Path = CGROUP_ROOT) -> MemoryAccount:
-    """Return the account of the controller that is there, the second version's first."""
-    if (root / "memory.events").exists() or (root / "memory.max").exists():
+def _read(path: Path) -> str:
+    try:
+        return path.read_text(errors="replace")
+    except OSError:
+        return ""
+
+
+def memory_account(
+    root: Path = CGROUP_ROOT, *, read: Callable[[Path], str] = _read
+) -> MemoryAccount:
+    """Return the account of the controller that is there, the second version's first.
+
+    Args:
+        read: returns a file's text, empty where there is none.
+    """
+    limit, events = read(root / "memory.max"), read(root / "memory.events")
+    if limit or events:
         return MemoryAccount(
-            limit_bytes=limit_in_bytes(_read(root / "memory.max")),
-            used_bytes=_number(_read(root / "memory.current")),
-            most_used_bytes=_number(_read(root / "memory.peak")),
-            kills=_kills(_read(root / "memory.events")),
+            limit_bytes=limit_in_bytes(limit),
+            used_bytes=_number(read(root / "memory.current")),
+            most_used_bytes=_number(read(root / "memory.peak")),
+            kills=_kills(events),
         )
     first = root / "memory"
     return MemoryAccount(
-        limit_bytes=limit_in_bytes(_read(first / "memory.limit_in_bytes")),
-        used_bytes=_number(_read(first / "memory.usage_in_bytes")),
-        most_used_bytes=_number(_read(first / "memory.max_usage_in_bytes")),
-        kills=_kills(_read(first / "memory.oom_control")),
+        limit_bytes=limit_in_bytes(read(first / "memory.limit_in_bytes")),
+        used_bytes=_number(read(first / "memory.usage_in_bytes")),
+        most_used_bytes=_number(read(first / "memory.max_usage_in_bytes")),
+        kills=_kills(read(first / "memory.oom_control")),
     )
 
 
@@ -73,10 +88,3 @@ def _kills(text: str) -> int | None:
 def _number(text: str) -> int | None:
     word = text.strip()
     return int(word) if word.isascii() and word.isdigit() else None
-
-
-def _read(path: Path) -> str:
-    try:
-        return path.read_text(errors="replace")
-    except OSError:
-        return ""

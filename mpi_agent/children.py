@@ -20,6 +20,8 @@ from types import TracebackType
 from typing import IO
 
 from mpi_agent.job.endings import ProcessExit
+from mpi_agent.process_signals import is_sent
+from mpi_agent.process_table import ProcessStat, every_stat
 
 __all__ = ["Child", "Children"]
 
@@ -48,15 +50,13 @@ class Child:
         return await asyncio.shield(self._ended)
 
     def signal(self, signal_number: int) -> None:
-        """Send a signal to the child alone; nothing happens when it is gone."""
+        """Send a signal to the child alone; nothing happens when it is gone, or is not ours."""
         if not self._ended.done():
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(self.pid, signal_number)
+            is_sent(os.kill, self.pid, signal_number)
 
     def signal_group(self, signal_number: int) -> None:
-        """Send a signal to the child's process group; nothing happens when all are gone."""
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(self.pid, signal_number)
+        """Send a signal to those of the child's process group that are there and ours."""
+        is_sent(os.killpg, self.pid, signal_number)
 
     def take_status(self, status: int) -> None:
         """Note the wait status that the kernel told."""
@@ -142,6 +142,8 @@ class Children:
     async def sweep(self, grace_s: float, *, spare: Collection[Child] = ()) -> int:
         """End everything that descends from us: TERM, then KILL; return how many were killed.
 
+        What we may not signal is waited for and not counted: it may go when others do.
+
         Args:
             spare: children that stay, with all that descends from them.
         """
@@ -150,13 +152,12 @@ class Children:
         deadline_s = time.monotonic() + grace_s
         while _descendants(spared) and time.monotonic() < deadline_s:
             await asyncio.sleep(_SWEEP_INTERVAL_S)
-        killed = 0
+        killed: set[int] = set()
         deadline_s = time.monotonic() + _KILL_LIMIT_S
         while (left := _descendants(spared)) and time.monotonic() < deadline_s:
-            killed = max(killed, len(left))
-            _signal_all(left, signal.SIGKILL)
+            killed |= _signal_all(left, signal.SIGKILL)
             await asyncio.sleep(_SWEEP_INTERVAL_S)
-        return killed
+        return len(killed.difference(left))
 
     def _reap(self) -> None:
         for pid in tuple(self._running):
@@ -181,23 +182,16 @@ def _die_with_parent() -> None:
 
 
 def _descendants(spared: frozenset[int]) -> list[int]:
-    """Return live processes below this one; zombies do not count."""
-    import psutil
-
-    found = []
-    level = [child for child in psutil.Process().children() if child.pid not in spared]
-    while level:
-        below = []
-        for process in level:
-            with contextlib.suppress(psutil.Error):
-                below += process.children()
-                if process.status() != psutil.STATUS_ZOMBIE:
-                    found.append(process.pid)
-        level = below
-    return found
+    """Return live processes below this one; zombies do not count, what is below them does."""
+    children: dict[int, list[ProcessStat]] = {}
+    for stat in every_stat():
+        children.setdefault(stat.parent, []).append(stat)
+    waiting = [stat for stat in children.get(os.getpid(), ()) if stat.pid not in spared]
+    for stat in waiting:  # which grows until the last leaf was looked at
+        waiting += children.get(stat.pid, ())
+    return [stat.pid for stat in waiting if not stat.is_zombie]
 
 
-def _signal_all(pids: list[int], signal_number: int) -> None:
-    for pid in pids:
-        with contextlib.suppress(ProcessLookupError):
-            os.kill(pid, signal_number)
+def _signal_all(pids: list[int], signal_number: int) -> set[int]:
+    """Send each a signal; return those that got it."""
+    return {pid for pid in pids if is_sent(os.kill, pid, signal_number)}

@@ -8,12 +8,9 @@ from mpi_agent.errors import SettingsError
 from mpi_agent.given import Given
 from mpi_agent.setting_words import (
     Backend,
-    DrainSignal,
-    ExitWithLauncher,
     Form,
     HostfileDialect,
     KeyExchange,
-    LoginFiles,
     PlanForm,
     Slots,
 )
@@ -26,9 +23,7 @@ __all__ = [
     "LocalSettings",
     "PlanSettings",
     "RunSettings",
-    "SidecarSettings",
     "WaitSettings",
-    "WorkerSettings",
 ]
 
 
@@ -227,68 +222,6 @@ class WaitSettings:
             min_workers=given.count("min-workers"),
             output=given.choice("output", Form),
             http_port=given.port("http-port"),
-        )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class WorkerSettings:
-    """What `worker` was told.
-
-    Attributes:
-        drain_signal: the signal's name without SIG.
-        launcher_gone_s: how long ranks live on without their launcher, None for ever.
-        http_port: None serves nothing.
-    """
-
-    ssh_port: int | None
-    ssh_key: str | None
-    sshd: Backend
-    listen_address: str | None
-    worker_name: str | None
-    login_files: LoginFiles
-    drain_signal: DrainSignal
-    launcher_gone_s: float | None
-    exit_with_launcher: ExitWithLauncher
-    ready_file: str | None
-    http_port: int | None
-    grace_s: float
-    state_dir: str | None
-
-    @classmethod
-    def from_given(cls, given: Given) -> WorkerSettings:
-        """Return the typed values; raises SettingsError like `JobSettings.from_given`."""
-        return cls(
-            ssh_port=given.port("ssh-port"),
-            ssh_key=given.text("ssh-key"),
-            sshd=given.choice("sshd", Backend),
-            listen_address=given.text("listen-address"),
-            worker_name=given.text("worker-name"),
-            login_files=given.choice("login-files", LoginFiles),
-            drain_signal=given.choice("drain-signal", DrainSignal),
-            launcher_gone_s=given.duration_s("launcher-gone") or None,
-            exit_with_launcher=given.choice("exit-with-launcher", ExitWithLauncher),
-            ready_file=given.text("ready-file"),
-            http_port=given.port("http-port"),
-            grace_s=given.duration_s("grace"),
-            state_dir=given.text("state-dir"),
-        )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SidecarSettings:
-    """What `sidecar` was told."""
-
-    ssh_address: str
-    ssh_port: int | None
-    http_port: int
-
-    @classmethod
-    def from_given(cls, given: Given) -> SidecarSettings:
-        """Return the typed values; raises SettingsError like `JobSettings.from_given`."""
-        return cls(
-            ssh_address=given.text("ssh-address") or "127.0.0.1",
-            ssh_port=given.port("ssh-port"),
-            http_port=given.port("http-port") or 9390,
         )
 
 

@@ -22,6 +22,7 @@ __all__ = [
     "ensure_identity",
     "has_rdma",
     "interface_of_pod",
+    "is_own_address",
     "most_open_files",
     "own_account",
     "own_address_towards",
@@ -134,6 +135,17 @@ def own_addresses() -> tuple[str, ...]:
     """Return the addresses of this container's interfaces, loopback and link-local left out."""
     found = (address for addresses in _interfaces().values() for address in addresses)
     return tuple(a for a in found if not a.startswith(("127.", "169.254.", "fe80:")) and a != "::1")
+
+
+def is_own_address(address: str) -> bool:
+    """Return whether we may listen on an address: one of this container's, or one of all."""
+    family = socket.AF_INET6 if ":" in address else socket.AF_INET
+    try:
+        with socket.socket(family, socket.SOCK_STREAM) as trial:
+            trial.bind((address, 0))
+    except OSError as error:
+        return error.errno != errno.EADDRNOTAVAIL
+    return True
 
 
 def own_address_towards(address: str) -> tuple[str, str] | None:

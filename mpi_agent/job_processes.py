@@ -9,14 +9,11 @@ Of environments only the run's id and the ranks' numbers are kept.
 
 from __future__ import annotations
 
-import asyncio
-import contextlib
 import os
-import signal
-import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
+from mpi_agent.process_signals import Ended, end_processes, is_sent
 from mpi_agent.process_table import ProcessStat, environ_of, every_stat, stat_of, value_in
 from mpi_agent.variable_names import RUN_ID_VARIABLE
 
@@ -39,9 +36,9 @@ _LOCAL_RANK_VARIABLES = ("OMPI_COMM_WORLD_LOCAL_RANK", "MPI_LOCALRANKID")
 Source: /proc of jobs of Open MPI 4.1.4 and 5.0.11, MPICH 4.0.2 and 5.0.2, Intel MPI 2021.18, seen
 2026-11-30. The first two set PMIX_RANK beside their own, the others PMI_RANK alone.
 """
-_LONGEST_ID_BYTES = 128
-_FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.02, 0.2
-_KILL_LIMIT_S = 5.0
+_MOST_RANK_DIGITS = 10
+_MOST_ID_BYTES = 129
+"""One more than an id of ours has, so that a longer one is not taken for one of ours."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -93,20 +90,6 @@ class RankUsage:
     pid: int
     cpu_s: float
     memory_bytes: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Ended:
-    """How the processes went that were told to end.
-
-    Attributes:
-        killed: how many of them did not end by themselves.
-        left: how many are still there; we may not signal them, or the kernel holds them.
-    """
-
-    count: int
-    killed: int
-    left: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,64 +163,7 @@ def _signal_rank(process: JobProcess, signal_number: int) -> bool:
     if stat is None or stat.started_at_s != process.started_at_s or stat.is_zombie:
         return False
     send = os.killpg if stat.group == stat.pid else os.kill
-    return _is_sent(send, process.pid, signal_number)
-
-
-def _is_sent(send: Callable[[int, int], None], pid: int, signal_number: int) -> bool:
-    with contextlib.suppress(ProcessLookupError, PermissionError):
-        send(pid, signal_number)
-        return True
-    return False
-
-
-async def end_processes(find: Callable[[], Sequence[int]], *, grace_s: float) -> Ended:
-    """End what is found: TERM, and KILL for what is left after the grace period.
-
-    What appears meanwhile gets the same.
-
-    Args:
-        find: the pids of those live processes that have to end; asked again and again.
-    """
-    targets = _Targets(find)
-    await targets.signal_until_gone(signal.SIGTERM, grace_s)
-    killed = await targets.signal_until_gone(signal.SIGKILL, _KILL_LIMIT_S)
-    return Ended(count=targets.count, killed=killed, left=len(targets.left()))
-
-
-class _Targets:
-    """Processes that have to end, each by its pid and the start with which it was first seen."""
-
-    def __init__(self, find: Callable[[], Sequence[int]]) -> None:
-        self._find = find
-        self._started_at_s: dict[int, float] = {}
-
-    @property
-    def count(self) -> int:
-        """How many there were until now."""
-        return len(self._started_at_s)
-
-    def left(self) -> set[int]:
-        """Return the pids of those that are found now, live, and what they were."""
-        found = (stat for pid in self._find() if (stat := stat_of(pid)) and not stat.is_zombie)
-        return {
-            stat.pid
-            for stat in found
-            if self._started_at_s.setdefault(stat.pid, stat.started_at_s) == stat.started_at_s
-        }
-
-    async def signal_until_gone(self, signal_number: int, limit_s: float) -> int:
-        """Send each one a signal once, until none is left or the limit is over; count them."""
-        deadline_s = time.monotonic() + limit_s
-        signalled: set[int] = set()
-        pause_s = _FIRST_PAUSE_S
-        while left := self.left():
-            new = left - signalled
-            signalled |= {pid for pid in new if _is_sent(os.kill, pid, signal_number)}
-            if (rest_s := deadline_s - time.monotonic()) <= 0:
-                break
-            await asyncio.sleep(min(pause_s, rest_s))
-            pause_s = min(2 * pause_s, _LONGEST_PAUSE_S)
-        return len(signalled)
+    return is_sent(send, process.pid, signal_number)
 
 
 def rank_usage(process: JobProcess) -> RankUsage | None:
@@ -285,7 +211,7 @@ def _added(first: RankUsage, more: RankUsage) -> RankUsage:
 
 def _mark_of(environ: bytes, inherited: _Mark) -> _Mark:
     """Return what an environment says; what it lacks is as in the parent's."""
-    run_id = value_in(environ, RUN_ID_VARIABLE)[:_LONGEST_ID_BYTES].decode(errors="replace")
+    run_id = value_in(environ, RUN_ID_VARIABLE)[:_MOST_ID_BYTES].decode(errors="replace")
     rank = _first_number(environ, _RANK_VARIABLES)
     if rank is None:
         rank, local_rank = inherited.rank, inherited.local_rank
@@ -296,4 +222,13 @@ def _mark_of(environ: bytes, inherited: _Mark) -> _Mark:
 
 def _first_number(environ: bytes, names: Sequence[str]) -> int | None:
     values = (value_in(environ, name) for name in names)
-    return next((int(value) for value in values if value.isdigit()), None)
+    return next((int(value) for value in values if _is_number(value)), None)
+
+
+def _is_number(value: bytes) -> bool:
+    """Return whether a value can be a rank's number; anybody may set any value.
+
+    Source: docs.python.org/3.11, "Integer string conversion length limitation": `int` refuses more
+    than 4,300 digits.
+    """
+    return value.isdigit() and len(value) <= _MOST_RANK_DIGITS

@@ -107,10 +107,10 @@ class Launcher:
                     grace_s=self._settings.run.grace_s,
                     alarm=lambda: watched.beside(dialled.given_up),
                 )
-                ending = await self._ending_of(supervised, ready, dialled)
+                bare = await self._ending_of(supervised, ready, dialled)
                 limit_s = _END_LIMIT_AFTER_A_STOP_S if supervised.stopped_by else END_LIMIT_S
-                await watched.end(ending.exit_code, limit_s=limit_s)
-        ending = with_news(ending, watched.news)
+                await watched.end(with_news(bare, watched.news).exit_code, limit_s=limit_s)
+                ending = with_news(bare, watched.news)  # with the workers' last words
         dialled.forget()
         self._emit(ProgramEnded(ending=ending))
         write_termination_message(f"mpi-agent: {ending.summary}")

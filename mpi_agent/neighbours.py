@@ -10,21 +10,31 @@ documentation, "Share Process Namespace between Containers in a Pod".
 
 from __future__ import annotations
 
+import contextlib
 import os
+import stat
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+from mpi_agent.cgroup import MemoryAccount, memory_account
 
 __all__ = [
     "Neighbour",
     "find_ssh_server",
     "is_listened_on",
     "look_around",
+    "memory_next_door",
     "why_ranks_are_unseen",
 ]
 
 _SSH_SERVERS = ("sshd", "dropbear")
 _SOCKETS = ("/proc/net/tcp", "/proc/net/tcp6")
 _LISTENS = "0A"
+_DIRECTORY = os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC
+_UNTRUSTED_FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+_MOST_BYTES = 64 << 10
 _STARTERS = ("orted", "prte", "hydra_", "mpirun", "mpiexec")
 """How the names begin of what starts ranks: daemons, and a launcher that has ranks beside it."""
 
@@ -72,6 +82,14 @@ def is_listened_on(port: int) -> bool:
 def find_ssh_server(neighbours: tuple[Neighbour, ...]) -> int | None:
     """Return the pid of the first ssh server that can be seen."""
     return next((n.pid for n in neighbours if n.name.startswith(_SSH_SERVERS)), None)
+
+
+def memory_next_door(pid: int) -> MemoryAccount:
+    """Return the account of the container in which a process runs, as that container sees it.
+
+    Its files can be read where its environment can.
+    """
+    return memory_account(read=partial(_read_next_door, pid))
 
 
 def why_ranks_are_unseen(
@@ -162,3 +180,25 @@ def _is_readable(pid: int) -> bool:
     except OSError:  # gone
         return True
     return True
+
+
+def _read_next_door(pid: int, path: Path) -> str:
+    """Return the text of a file in the root directory of another process; empty if there is none.
+
+    Whoever made that directory is not trusted. A link in it is refused, for it would be followed
+    in our own root; a FIFO is, for nobody may ever write to it; and a file may have no end.
+
+    Source: proc(5), Linux man-pages 6.03, "/proc/[pid]/root"; path_resolution(7): an absolute link
+    begins at the root of the process that resolves it. Seen 2026-11-30, Linux 6.18.
+    """
+    with contextlib.suppress(OSError), contextlib.ExitStack() as opened:
+        directory = os.open(f"/proc/{pid}/root", _DIRECTORY)
+        opened.callback(os.close, directory)
+        for name in path.parts[1:-1]:
+            directory = os.open(name, _DIRECTORY | os.O_NOFOLLOW, dir_fd=directory)
+            opened.callback(os.close, directory)
+        file = os.open(path.name, _UNTRUSTED_FILE, dir_fd=directory)
+        opened.callback(os.close, file)
+        if stat.S_ISREG(os.fstat(file).st_mode):
+            return os.read(file, _MOST_BYTES).decode(errors="replace")
+    return ""

@@ -1,7 +1,8 @@
 """The kernel's table of processes, as far as it is told to us: parent, group, start, environment.
 
-A process that goes away while it is looked at is simply not there. Everything is read from /proc
-by us: psutil asks for more than is needed here, which counts where a worker looks again and again.
+A process that goes away while it is looked at is simply not there, nor is one that the kernel
+hides from us. Everything is read from /proc by us: psutil asks for more than is needed here, which
+counts where a worker looks again and again, and it fails where a process is hidden.
 """
 
 from __future__ import annotations
@@ -40,12 +41,16 @@ def every_stat() -> Iterator[ProcessStat]:
 
 
 def stat_of(pid: int) -> ProcessStat | None:
-    """Return what the kernel says of a process; None for one that is gone.
+    """Return what the kernel says of a process; None for one that is gone or hidden.
 
     Source: proc(5), Linux man-pages 6.03, "/proc/[pid]/stat": the name in parentheses may hold
-    blanks and parentheses itself.
+    blanks and parentheses itself; and "Mount options": with hidepid=1 the pids of other accounts
+    are listed, and nothing below them can be opened.
     """
-    line = _read(f"/proc/{pid}/stat")
+    try:
+        line = _read(f"/proc/{pid}/stat")
+    except PermissionError:
+        return None
     if not line:
         return None
     fields = line[line.rindex(b")") + 2 :].split()

@@ -18,10 +18,8 @@ import signal
 import socket
 import time
 from dataclasses import dataclass
-from pathlib import Path
 
-from mpi_agent.cgroup import CGROUP_ROOT, MemoryAccount, memory_account
-from mpi_agent.command_settings import SidecarSettings
+from mpi_agent.cgroup import MemoryAccount
 from mpi_agent.job.events import EventSink, Noted, SignalReceived
 from mpi_agent.job.worker_events import WorkerNotReady, WorkerReady
 from mpi_agent.job_processes import find_job_processes, usage_by_rank
@@ -29,6 +27,7 @@ from mpi_agent.neighbours import (
     find_ssh_server,
     is_listened_on,
     look_around,
+    memory_next_door,
     why_ranks_are_unseen,
 )
 from mpi_agent.observe.fan_out import FanOut
@@ -36,6 +35,7 @@ from mpi_agent.observe.usage import Recently, Usage
 from mpi_agent.observe.worker_pages import serving_worker_pages
 from mpi_agent.observe.worker_status import Role, WorkerStatus
 from mpi_agent.ssh.banner import NotSshError, read_banner
+from mpi_agent.worker_settings import SidecarSettings
 
 __all__ = ["Answer", "Sidecar", "SshQuestion"]
 
@@ -182,24 +182,12 @@ def usage_next_door() -> Usage:
     ranks = usage_by_rank(find_job_processes().processes)
     neighbours = look_around()
     note = why_ranks_are_unseen(neighbours, own_pid=os.getpid(), own_uid=os.getuid())
+    pid = ranks[0].pid if ranks else find_ssh_server(neighbours)
     return Usage(
         ranks=ranks,
-        memory=_memory_of(ranks[0].pid if ranks else find_ssh_server(neighbours)),
+        memory=MemoryAccount() if pid is None else memory_next_door(pid),
         notes=() if note is None else (note,),
     )
-
-
-def _memory_of(pid: int | None) -> MemoryAccount:
-    """Return the account of the container in which a process runs, as that container sees it.
-
-    Its files can be read where its environment can.
-    """
-    if pid is None:
-        return MemoryAccount()
-    try:
-        return memory_account(Path(f"/proc/{pid}/root") / CGROUP_ROOT.relative_to("/"))
-    except OSError:
-        return MemoryAccount()
 
 
 async def _until_worth_asking(answer: Answer) -> None:

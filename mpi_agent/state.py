@@ -16,6 +16,7 @@ from mpi_agent.errors import StateDirectoryError
 __all__ = ["StateDirectory", "open_state_directory", "state_directory_candidates"]
 
 _NEW_FILE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+_FOR_OTHERS = stat.S_IRWXG | stat.S_IRWXO
 
 
 class StateDirectory:
@@ -77,13 +78,18 @@ def state_directory_candidates(uid: int) -> tuple[Path, ...]:
 def open_state_directory(wanted: str | None) -> StateDirectory:
     """Return the private directory, made if it does not exist yet.
 
+    One that is there and that others may look into is closed to them (0700), as it would have been
+    made, if nobody else can miss it: when nothing is in it yet, or when it is one of the places
+    that we choose ourselves. One that the user named and that holds something keeps its mode, for
+    it may be his home or a directory that he shares; what we keep in it is closed file by file.
+
     Raises:
         StateDirectoryError: the wanted one cannot be used, or none of the candidates can.
     """
     paths = (Path(wanted),) if wanted else state_directory_candidates(os.getuid())
     refusals = []
     for path in paths:
-        refusal = _prepare(path)
+        refusal = _prepare(path, is_our_choice=wanted is None)
         if refusal is None:
             return StateDirectory(path)
         refusals.append(f"{path}: {refusal}")
@@ -94,7 +100,7 @@ def open_state_directory(wanted: str | None) -> StateDirectory:
     )
 
 
-def _prepare(path: Path) -> str | None:
+def _prepare(path: Path, *, is_our_choice: bool) -> str | None:
     """Make the directory ours; return why it cannot be, or None."""
     try:
         path.mkdir(mode=0o700, exist_ok=True)
@@ -109,4 +115,19 @@ def _prepare(path: Path) -> str | None:
         return f"belongs to uid {found.st_uid}, not to uid {os.getuid()}"
     if found.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
         return f"is open to others (mode {stat.S_IMODE(found.st_mode):04o}); name one below it"
-    return None if os.access(path, os.W_OK | os.X_OK) else "not writable"
+    if not os.access(path, os.W_OK | os.X_OK):
+        return "not writable"
+    if found.st_mode & _FOR_OTHERS:
+        _close_to_others(path, only_if_empty=not is_our_choice)
+    return None
+
+
+def _close_to_others(path: Path, *, only_if_empty: bool) -> None:
+    """Take the rights of group and others away, as far as the file system lets us."""
+    with contextlib.suppress(OSError):
+        directory = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+        try:
+            if not (only_if_empty and os.listdir(directory)):
+                os.fchmod(directory, stat.S_IMODE(os.fstat(directory).st_mode) & ~_FOR_OTHERS)
+        finally:
+            os.close(directory)

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from mpi_agent.ssh.worker_protocol import RUN_MARK, Line, render_line
+from mpi_agent.ssh.worker_protocol import RUN_MARK, Line, Over, render_line
 
 __all__ = ["FakeCall", "Way"]
 
@@ -36,7 +36,11 @@ fi
 [ "$way" = noisy ] && echo "Welcome to node 7" && echo '{"kind":"of another version"}'
 echo "{\\"kind\\":\\"watching\\",\\"worker\\":\\"w\\",\\"lease_s\\":$lease}"
 [ -f "$here/tells" ] && cat "$here/tells"
+[ "$way" = nonsense ] && rm "$here/way" && cat <<'END'
+{"kind":"out-of-memory","kills":0,"used_bytes":-1,"limit_bytes":1e400}
+END
 [ "$way" = breaks ] && rm "$here/way" && exit 1
+grep -q farewell "$here/tells" 2>/dev/null && exit 0
 while read -r line; do
   echo "$line" >>"$here/heard"
   case "$way $line" in
@@ -62,6 +66,8 @@ class Way(enum.Enum):
     """prints like start-up files do, and speaks of what nobody knows, before its first word"""
     BREAKS = "breaks"
     """ends without a word the first time"""
+    NONSENSE = "nonsense"
+    """tells of memory in numbers that cannot be, the first time"""
     SILENT = "silent"
     """answers nothing"""
     MUTE = "mute"
@@ -93,7 +99,12 @@ class FakeCall:
         tells: tuple[Line, ...] = (),
         last_words: tuple[Line, ...] = (),
     ) -> None:
-        """Let the fake at an address behave in a way and tell something by itself."""
+        """Let the fake at an address behave in a way and tell something by itself.
+
+        Args:
+            tells: at once; it goes after a farewell, as a worker does that has nothing left.
+            last_words: once it has heard that the job is over.
+        """
         here = self._directory(address)
         (here / "way").write_text(f"{way.value}\n")
         (here / "lease").write_text(f"{lease_s:g}\n")
@@ -115,6 +126,12 @@ class FakeCall:
         except FileNotFoundError:
             return []
         return [line.partition(" {")[0] if line[0] != "{" else _kind(line) for line in lines]
+
+    def codes(self, address: str) -> list[int]:
+        """Return the exit codes with which jobs were said to be over at an address."""
+        lines = (self._directory(address) / "heard").read_text().splitlines()
+        said = [json.loads(line) for line in lines if line[0] == "{"]
+        return [line["exit_code"] for line in said if line["kind"] == Over.kind]
 
     def calls(self, address: str) -> list[dict[str, Any]]:
         """Return the calls that were made at an address."""

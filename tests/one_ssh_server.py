@@ -216,7 +216,7 @@ def _make(
         from mpi_agent.worker.builtin import BuiltinServer
 
         limit_s = told["limit_s"]
-        return BuiltinServer(plan, own_account(), children, emit=emit, login_limit_s=limit_s)
+        return BuiltinServer(plan, children, emit=emit, login_limit_s=limit_s)
     from mpi_agent.worker.openssh import OpenSshServer, find_sshd
 
     sshd = find_sshd()

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from mpi_agent.job.events import Event
-from mpi_agent.job_processes import Ended
+from mpi_agent.process_signals import Ended
 from mpi_agent.ssh.worker_protocol import (
     Call,
     LauncherId,
@@ -36,9 +36,15 @@ class Ending:
 
     Args:
         killed: how many of two processes do not end by themselves.
+
+    Attributes:
+        trouble: with which it fails, if it does.
+        left: how many of two processes do not end at all.
     """
 
     def __init__(self, *, killed: int = 0) -> None:
+        self.trouble: Exception | None = None
+        self.left = 0
         self.asked: list[tuple[tuple[str, ...], str]] = []
         self.may_end = asyncio.Event()
         self.may_end.set()
@@ -48,7 +54,9 @@ class Ending:
         """End two processes a run."""
         self.asked.append((run_ids, why))
         await self.may_end.wait()
-        return Ended(count=2 * len(run_ids), killed=self._killed)
+        if self.trouble is not None:
+            raise self.trouble
+        return Ended(count=2 * len(run_ids), killed=self._killed, left=self.left)
 
     @property
     def run_ids(self) -> list[str]:

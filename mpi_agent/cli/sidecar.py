@@ -9,8 +9,8 @@ import click
 
 from mpi_agent.cli.call import Call
 from mpi_agent.cli.options import settings_options
-from mpi_agent.command_settings import SidecarSettings
 from mpi_agent.sidecar import Sidecar
+from mpi_agent.worker_settings import SidecarSettings
 
 __all__ = ["command"]
 

@@ -12,8 +12,9 @@ import click
 
 from mpi_agent.cli.call import Call
 from mpi_agent.cli.options import settings_options
-from mpi_agent.command_settings import WorkerSettings
 from mpi_agent.worker.notary_start import start_notary
+from mpi_agent.worker.stop_signals import StopSignals
+from mpi_agent.worker_settings import WorkerSettings
 
 if TYPE_CHECKING:
     from mpi_agent.job.events import EventSink
@@ -31,6 +32,7 @@ def command(call: Call, sshd_arguments: tuple[str, ...]) -> None:
     configuration is named and not used.
     """
     settings = WorkerSettings.from_given(call.given)
+    stop = StopSignals()
     notary = start_notary(os.environ)  # it loads its part while the worker loads its own
 
     import asyncio
@@ -56,6 +58,7 @@ def command(call: Call, sshd_arguments: tuple[str, ...]) -> None:
             environ=os.environ,
             emit=FanOut(log, status),
             status=status.render,
+            stop=stop,
             notary_process=notary,
         )
         async with serving_worker_pages(status, settings.http_port):

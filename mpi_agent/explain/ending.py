@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from mpi_agent.errors import WORKERS_LOST_CODE, HostsUnusedError
 from mpi_agent.explain.exit_status import describe_exit, describe_seconds
+from mpi_agent.job.amounts import render_memory
 from mpi_agent.job.endings import Ending, ProcessExit, Verdict
 from mpi_agent.job.hosts import fold_names
 from mpi_agent.job.readiness import ReadinessReport
@@ -14,14 +15,17 @@ from mpi_agent.job.worker_news import WorkerNews
 
 __all__ = ["blame_hosts", "conclude", "on_fewer_hosts", "with_news"]
 
-_MIB, _GIB = 1024**2, 1024**3
-
 _LAUNCH_CODES = frozenset({132, 183, 213, 250, 255})
 """Codes with which mpirun itself ends when the program never started; a program may use them too.
 
 Source: Open MPI 4.1.4: 132 program missing, 255 a daemon failed; Open MPI 5.0.11: 183 program
 missing, 213 and 250 bad usage, 255 a daemon failed; measured 2026-11.
 """
+
+_EVICTED = ("was evicted", "were evicted")
+_EVICTED_IDLE = ("was evicted when no program ran there", "were evicted when no program ran there")
+_WENT_AWAY = ("went away", "went away")
+"""What becomes of a worker, and of several; the last one without that it was told to end."""
 
 
 def conclude(
@@ -98,32 +102,41 @@ def with_news(ending: Ending, news: Sequence[WorkerNews]) -> Ending:
     """Return an ending with what workers told: who ran out of memory, who is being evicted.
 
     Memory that ran out is the cause of a failure, whatever way mpirun has of saying so; to a
-    success, or to a stop that was asked for, it is a remark. A worker that was evicted under the
-    program is a worker lost, whatever mpirun says: Open MPI may say 0 then.
+    success, or to a stop that was asked for, it is a remark.
+
+    A worker that ended what was left of the program there is lost, whatever mpirun says. One whose
+    ranks were told that it is evicted is lost if mpirun failed; if not, they ended in time, and
+    that is a success. To one where no program ran the eviction made no difference. Nothing else
+    counts, least of all which of it was known first: the news is weighed as a whole.
 
     Source: Open MPI 5.0.7, 2026-11-30: mpirun ends with 0 after "lost communication with a remote
     daemon", with 255 or 1 in other runs.
+
+    Args:
+        ending: without any news; what is known later is added to the same one.
     """
-    killed = _out_of_memory([host for host in news if host.kills])
-    evicted = _evicted([host for host in news if host.is_evicted])
     is_failure = ending.verdict not in (Verdict.SUCCEEDED, Verdict.STOPPED)
-    cause = f": {killed}" if killed and is_failure else ""
-    remarks = [evicted] if cause else [killed, evicted]
-    summary = "; ".join([f"{ending.summary}{cause}", *(remark for remark in remarks if remark)])
-    ending = replace(ending, summary=summary)
-    is_lost = evicted and (is_failure or any(host.is_gone for host in news))
-    return ending if ending.verdict is Verdict.STOPPED or not is_lost else _lost(ending, evicted)
-
-
-def _lost(ending: Ending, evicted: str) -> Ending:
-    """Return the ending of a program that lost workers; one that failed by it says so itself."""
-    summary = ending.summary
-    if ending.verdict is Verdict.SUCCEEDED:
+    killed = _out_of_memory([host for host in news if host.kills])
+    lost = [host for host in news if host.is_lost]
+    if ending.verdict is Verdict.SUCCEEDED and lost:
         how = describe_exit(ending.process_exit)
-        summary = f"the program cannot have finished: {evicted} while it ran (mpirun: {how})"
-    return replace(
-        ending, verdict=Verdict.WORKERS_LOST, exit_code=WORKERS_LOST_CODE, summary=summary
-    )
+        first = f"the program cannot have finished: {_evicted(lost)} while it ran (mpirun: {how})"
+    else:
+        first, lost = ending.summary, []
+    if killed and is_failure:
+        first, killed = f"{first}: {killed}", ""
+    others = _evicted([host for host in news if host not in lost])
+    told = replace(ending, summary="; ".join(part for part in (first, killed, others) if part))
+    if not _has_lost_workers(ending, news):
+        return told
+    return replace(told, verdict=Verdict.WORKERS_LOST, exit_code=WORKERS_LOST_CODE)
+
+
+def _has_lost_workers(ending: Ending, news: Sequence[WorkerNews]) -> bool:
+    if ending.verdict is Verdict.STOPPED:
+        return False
+    has_failed = ending.process_exit.shell_code != 0
+    return any(host.is_lost or (has_failed and host.ranks) for host in news)
 
 
 def _out_of_memory(hosts: Sequence[WorkerNews]) -> str:
@@ -131,36 +144,25 @@ def _out_of_memory(hosts: Sequence[WorkerNews]) -> str:
     if not hosts:
         return ""
     first, names = hosts[0], fold_names(tuple(host.host for host in hosts))
-    whose = f" on {first.host}" if len(hosts) > 1 else ""
-    used, limit = first.used_bytes, first.limit_bytes
-    unit = limit or used or 0
-    if used is not None and limit is not None:
-        how_much = f", {_amount(used, like=unit)} of {_size(limit)}{whose}"
-    elif unit:
-        how_much = f", {'limit' if used is None else 'at'} {_size(unit)}{whose}"
-    else:
-        how_much = ""
-    return f"out of memory on {names}{how_much}"
+    how_much = render_memory(first.used_bytes, first.limit_bytes)
+    if how_much and len(hosts) > 1:
+        how_much = f"{how_much} on {first.host}"
+    return f"out of memory on {names}" + (f", {how_much}" if how_much else "")
 
 
 def _evicted(hosts: Sequence[WorkerNews]) -> str:
-    groups = (
-        ("was evicted", "were evicted", [host.host for host in hosts if host.is_gone]),
-        ("is being evicted", "are being evicted", [h.host for h in hosts if not h.is_gone]),
-    )
+    """Return what became of those hosts that are not there any more."""
+    fates: dict[tuple[str, str], list[str]] = {}
+    for host in hosts:
+        if fate := _fate_of(host):
+            fates.setdefault(fate, []).append(host.host)
     return ", ".join(
         f"{fold_names(tuple(names))} {one if len(names) == 1 else several}"
-        for one, several, names in groups
-        if names
+        for (one, several), names in fates.items()
     )
 
 
-def _size(number_bytes: int) -> str:
-    """Return a size as `31.9 GiB` or `512 MiB`."""
-    unit = "GiB" if number_bytes >= _GIB else "MiB"
-    return f"{_amount(number_bytes, like=number_bytes)} {unit}"
-
-
-def _amount(number_bytes: int, *, like: int) -> str:
-    """Return a number in the unit in which another size is told, with one decimal if it has any."""
-    return f"{number_bytes / (_GIB if like >= _GIB else _MIB):.1f}".removesuffix(".0")
+def _fate_of(host: WorkerNews) -> tuple[str, str] | None:
+    if not host.is_evicted:
+        return _WENT_AWAY if host.is_lost else None
+    return _EVICTED if host.is_lost or host.ranks else _EVICTED_IDLE

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import signal
-
-from mpi_agent.job.endings import ProcessExit
+from mpi_agent.job.endings import ProcessExit, signal_name
 
 __all__ = ["describe_exit", "describe_seconds"]
 
@@ -14,10 +12,10 @@ _FIRST_SIGNAL_CODE, _LAST_SIGNAL_CODE = 129, 159
 def describe_exit(process_exit: ProcessExit) -> str:
     """Return `exit code 7`, `signal 9 (SIGKILL)` or `exit code 137 (128 + SIGKILL)`."""
     if process_exit.signal is not None:
-        return f"signal {process_exit.signal} ({_signal_name(process_exit.signal)})"
+        return f"signal {process_exit.signal} ({signal_name(process_exit.signal)})"
     code = process_exit.code or 0
     if _FIRST_SIGNAL_CODE <= code <= _LAST_SIGNAL_CODE:
-        return f"exit code {code} (128 + {_signal_name(code - 128)})"
+        return f"exit code {code} (128 + {signal_name(code - 128)})"
     return f"exit code {code}"
 
 
@@ -29,10 +27,3 @@ def describe_seconds(seconds: float) -> str:
     if minutes < 60:
         return f"{minutes} min {rest_s} s"
     return f"{minutes // 60} h {minutes % 60} min"
-
-
-def _signal_name(number: int) -> str:
-    try:
-        return signal.Signals(number).name
-    except ValueError:
-        return f"signal {number}"

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import signal
 from dataclasses import dataclass
 from enum import Enum
 
-__all__ = ["Ending", "ProcessExit", "Verdict"]
+__all__ = ["Ending", "ProcessExit", "Verdict", "signal_name"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,3 +63,11 @@ class Ending:
     exit_code: int
     process_exit: ProcessExit
     summary: str
+
+
+def signal_name(number: int) -> str:
+    """Return `SIGTERM`, or `signal 35` for one without a name, as most real-time signals are."""
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"signal {number}"

@@ -128,6 +128,7 @@ class LocalCluster:
         log = root / f"{target.name}.log"
         argv = (
             sys.executable,
+            "-P",  # a types.py in the user's directory is no module of ours
             "-m",
             "mpi_agent",
             "worker",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from mpi_agent.job.amounts import render_memory
 from mpi_agent.job.events import Event
 from mpi_agent.job.worker_events import (
     LauncherGone,
@@ -21,10 +22,7 @@ from mpi_agent.job.worker_events import (
     WorkerReady,
 )
 
-__all__ = ["render_amount", "render_worker_event"]
-
-_GIB = 1 << 30
-_MIB = 1 << 20
+__all__ = ["render_worker_event"]
 
 
 def render_worker_event(event: Event) -> str | None:
@@ -80,26 +78,12 @@ def _render_run_event(event: Event) -> str | None:
     return None
 
 
-def render_amount(used_bytes: int | None, limit_bytes: int | None) -> str:
-    """Return memory used of a limit in one unit, `31.9 of 32.0 GiB`; empty where neither is known.
-
-    The unit is the one that suits the limit.
-    """
-    if used_bytes is None and limit_bytes is None:
-        return ""
-    size, unit = (_GIB, "GiB") if (limit_bytes or used_bytes or 0) >= _GIB else (_MIB, "MiB")
-    used = "" if used_bytes is None else f"{used_bytes / size:.1f} "
-    if limit_bytes is None:
-        return f"{used}{unit} in use"
-    return f"{used}of {limit_bytes / size:.1f} {unit}"
-
-
 def _who(event: LoginAccepted | LoginRefused) -> str:
     return f"user={event.user or '-'} peer={event.peer or '-'}"
 
 
 def _killed(event: MemoryExceeded | WorkerExceededMemory) -> str:
-    amount = render_amount(event.used_bytes, event.limit_bytes)
+    amount = render_memory(event.used_bytes, event.limit_bytes)
     return f"the kernel killed {_processes(event.kills)}" + (f", {amount}" if amount else "")
 
 

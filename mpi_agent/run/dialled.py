@@ -67,8 +67,11 @@ class DialledHosts:
         return bool(self._marks())
 
     def _marks(self) -> set[str]:
-        """Return every mark seen so far: another launch of this container may remove them."""
-        with contextlib.suppress(FileNotFoundError):
+        """Return every mark seen so far: another launch of this container may remove them.
+
+        What cannot be read now (no directory, no file descriptor left) is read the next time.
+        """
+        with contextlib.suppress(OSError):
             self._seen |= {_without_end_dot(path.name) for path in self._directory.iterdir()}
         return self._seen
 

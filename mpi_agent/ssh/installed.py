@@ -36,7 +36,10 @@ __all__ = [
 _DEFAULT_PORT = 22
 _LIMIT_S = 10.0
 _CLIENT_NAME = "ssh_client"
-_BUILTIN = f"{shlex.quote(sys.executable)} -m mpi_agent ssh"
+_BUILTIN = f"{shlex.quote(sys.executable)} -P -m mpi_agent ssh"
+"""Without -P Python would look for every module in the current directory first, which is the
+user's: a `types.py` there would run in place of Python's, in a process that holds the job's key.
+"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,6 +9,7 @@ writes `RSA PRIVATE KEY` (PKCS#1), ssh-keygen of OpenSSH since 7.8 `OPENSSH PRIV
 
 from __future__ import annotations
 
+import errno
 import os
 import stat
 from collections.abc import Iterable
@@ -35,8 +36,10 @@ __all__ = [
     "make_job_key",
     "private_text",
     "public_half",
+    "read_key_file",
 ]
 
+_LONGEST_BYTES = 1 << 20
 _KEY_NAMES = ("id_rsa", "id_ecdsa", "id_ed25519", "ssh-privatekey")
 _OPERATOR_MOUNTS = (Path("/root/.ssh"), Path("/home/mpiuser/.ssh"))
 
@@ -97,6 +100,22 @@ def _key_behind_a_closed_door(directories: Iterable[Path]) -> Path | None:
         except OSError:
             continue
     return None
+
+
+def read_key_file(path: Path) -> bytes:
+    """Return a file with keys; a pipe that nobody writes to is not waited for.
+
+    Raises:
+        OSError: it cannot be read, or is no plain file.
+    """
+    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    with os.fdopen(descriptor, "rb") as stream:
+        mode = os.fstat(descriptor).st_mode
+        if stat.S_ISDIR(mode):
+            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
+        if not stat.S_ISREG(mode):
+            raise OSError(errno.EINVAL, "it is no plain file")
+        return stream.read(_LONGEST_BYTES)
 
 
 def copy_job_key(wanted: str | None, account: Account, state: StateDirectory) -> JobKey:
@@ -191,7 +210,7 @@ def private_text(key: SSHCertPrivateKeyTypes) -> bytes:
 
 def _read_key(origin: Path, account: Account) -> bytes:
     try:
-        content = origin.read_bytes()
+        content = read_key_file(origin)
     except PermissionError as error:
         raise _unreadable(origin, account) from error
     except OSError as error:

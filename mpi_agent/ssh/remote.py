@@ -50,7 +50,10 @@ _LONGEST_NOISE_LINES = 1000
 
 
 class NoAgentError(Exception):
-    """The host let us in, and has no agent that can be spoken with."""
+    """The host let us in, and nobody there takes the call: no agent, or one that does not know it.
+
+    Asking again makes no difference, as long as that is the agent there.
+    """
 
 
 class ChannelBrokenError(Exception):

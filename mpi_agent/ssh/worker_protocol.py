@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields
+from dataclasses import MISSING, asdict, dataclass, fields
 from enum import Enum
 from math import isfinite
 from typing import Any, ClassVar, TypeVar, get_type_hints
@@ -30,6 +30,7 @@ __all__ = [
     "Cleaned",
     "Draining",
     "Farewell",
+    "GraceOver",
     "LauncherId",
     "Line",
     "OutOfMemory",
@@ -51,7 +52,21 @@ RUN_MARK = "run"
 LONGEST_LINE_BYTES = 65536
 _LONGEST_WORD = 4096
 _LONGEST_RUN_ID = 128
-_LAST_EXIT_CODE = 255
+_NO_VERB = "there is no verb"
+_MOST_PROCESSES, _MOST_BYTES, _MOST_SECONDS = 10**6, 1 << 63, 10**9
+_BOUNDS: Mapping[str, tuple[int, int]] = {
+    "exit_code": (0, 255),
+    "ended": (0, _MOST_PROCESSES),
+    "killed": (0, _MOST_PROCESSES),
+    "left": (0, _MOST_PROCESSES),
+    "ranks": (0, _MOST_PROCESSES),
+    "kills": (1, _MOST_PROCESSES),
+    "used_bytes": (0, _MOST_BYTES),
+    "limit_bytes": (0, _MOST_BYTES),
+    "grace_s": (0, _MOST_SECONDS),
+    "lease_s": (0, _MOST_SECONDS),
+}
+"""Of the numbers in lines, by their names; what is beyond is no line of this protocol."""
 
 
 class ProtocolError(ValueError):
@@ -84,8 +99,9 @@ class Call:
     """The first line of a conversation.
 
     Attributes:
-        launcher: None for a person who asks for the status.
-        run_id: of the run that begins, with `watch`; empty otherwise.
+        launcher: None for a person, who is no run's next launcher either.
+        run_id: of the run that begins, with `watch`; empty otherwise. Printable ASCII, because
+            processes are found by these bytes in their environment.
     """
 
     verb: Verb
@@ -98,6 +114,13 @@ class Line:
     """One line of a conversation after the first."""
 
     kind: ClassVar[str]
+
+    def __post_init__(self) -> None:
+        """Check each number: one that cannot be would make whoever reads it stumble later."""
+        for name, (least, most) in _BOUNDS.items():
+            value = getattr(self, name, None)
+            if value is not None and not least <= value <= most:
+                raise ValueError(f"{name} cannot be {_shown(value)}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -118,19 +141,22 @@ class Over(Line):
     kind: ClassVar[str] = "over"
     exit_code: int
 
-    def __post_init__(self) -> None:
-        """Check that the code is one."""
-        if not 0 <= self.exit_code <= _LAST_EXIT_CODE:
-            raise ValueError(f"exit_code cannot be {_shown(self.exit_code)}")
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cleaned(Line):
-    """The worker's answer to `clean`: how many processes of nobody's runs were ended."""
+    """The worker's answer to `clean`: what became of the processes of nobody's runs.
+
+    Attributes:
+        ended: how many are gone.
+        killed: how many of those did not end by themselves.
+        left: how many are still there, and are told to end again and again; an older agent does
+            not say.
+    """
 
     kind: ClassVar[str] = "cleaned"
     ended: int
     killed: int
+    left: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -148,11 +174,26 @@ class Watching(Line):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Draining(Line):
-    """The worker is told to end, and how long its ranks may take."""
+    """The worker is told to end, and how long its ranks may take.
+
+    Attributes:
+        ranks: how many were told so; 0 where no program runs on this worker.
+    """
 
     kind: ClassVar[str] = "draining"
     signal_name: str
     grace_s: float
+    ranks: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GraceOver(Line):
+    """The worker ends what is left here of the launcher's run, now: ranks, or their daemon.
+
+    It is said before the first of them is ended, because mpirun may say anything afterwards.
+    """
+
+    kind: ClassVar[str] = "grace-over"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -179,10 +220,25 @@ class Refused(Line):
     kind: ClassVar[str] = "refused"
     why: str
 
+    @property
+    def is_for_ever(self) -> bool:
+        """Whether that worker does not know what was asked; any other reason may pass."""
+        return self.why.startswith(_NO_VERB)
+
 
 _LINES: Mapping[str, type[Line]] = {
     line.kind: line
-    for line in (Alive, Over, Cleaned, Watching, Draining, OutOfMemory, Farewell, Refused)
+    for line in (
+        Alive,
+        Over,
+        Cleaned,
+        Watching,
+        Draining,
+        GraceOver,
+        OutOfMemory,
+        Farewell,
+        Refused,
+    )
 }
 _Value = TypeVar("_Value")
 
@@ -207,9 +263,9 @@ def parse_call(raw: bytes) -> Call:
     try:
         verb = Verb(values.get("verb"))
     except ValueError as error:
-        raise ProtocolError(f"there is no verb {_shown(values.get('verb'))}") from error
+        raise ProtocolError(f"{_NO_VERB} {_shown(values.get('verb'))}") from error
     launcher, run_id = values.get("launcher"), values.get("run_id", "")
-    if not _is_word(run_id) or len(run_id) > _LONGEST_RUN_ID:
+    if not _is_word(run_id) or not run_id.isascii() or len(run_id) > _LONGEST_RUN_ID:
         raise ProtocolError(f"the run_id cannot be {_shown(run_id)}")
     call = Call(
         verb=verb,
@@ -255,13 +311,18 @@ def _parse(raw: bytes) -> dict[str, Any]:
 
 
 def _make(of: type[_Value], values: Any) -> _Value:
-    """Return a value from those of its fields that are known here."""
+    """Return a value from those of its fields that are known here.
+
+    A field with a default is younger than the others, and an older agent does not know it.
+    """
     hints = get_type_hints(of)
     known: dict[str, Any] = {}
     for field in fields(of):  # type: ignore[arg-type]
         try:
             value = values[field.name]
         except (KeyError, TypeError) as error:
+            if field.default is not MISSING:
+                continue
             raise ProtocolError(f"{of.__name__} lacks {field.name}") from error
         if not _fits(value, hints[field.name]):
             raise ProtocolError(f"{field.name} of {of.__name__} cannot be {_shown(value)}")

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from mpi_agent.job.amounts import render_size
 from mpi_agent.job.host_facts import HostFacts
 from mpi_agent.job.hosts import fold_names
 
@@ -65,7 +66,7 @@ def host_warnings(facts: Mapping[str, HostFacts]) -> tuple[str, ...]:
 def _small_shm(host: HostFacts) -> str:
     if host.shm_bytes is None or host.shm_bytes >= _LEAST_SHM_BYTES:
         return ""
-    has = _size(host.shm_bytes)
+    has = render_size(host.shm_bytes)
     return f"/dev/shm has {has} on {{hosts}}, too little for many programs: {_SHM_REMEDY}"
 
 
@@ -77,12 +78,6 @@ def _small_memlock(host: HostFacts) -> str:
         return ""
     remedy = _MEMLOCK_REMEDY_OF_OTHERS if host.uid else _MEMLOCK_REMEDY_OF_ROOT
     return (
-        f"a rank may lock {_size(size)} of memory on {{hosts}}, too little for the RDMA devices"
-        f" there: {remedy}"
+        f"a rank may lock {render_size(size)} of memory on {{hosts}}, too little for the RDMA"
+        f" devices there: {remedy}"
     )
-
-
-def _size(count_bytes: int) -> str:
-    if count_bytes >= 1 << 20:
-        return f"{count_bytes / (1 << 20):.0f} MiB"
-    return f"{count_bytes / (1 << 10):.0f} KiB"

@@ -31,7 +31,7 @@ class ServerFacts:
     Attributes:
         shell_takes_commands: the account's shell exists and is not one that turns logins away.
         is_locked: the account's password begins with `!`; False also where it cannot be read.
-        has_chroot_directory: the directory that sshd as root changes to is there.
+        has_chroot_directory: the directory that sshd as root changes to is there or can be made.
         capabilities: those in effect, as "CAP_SETUID".
         nss_wrapper: path of the library that tells programs of further accounts; None without it.
         sshd: path of OpenSSH's sshd; None without it.

@@ -9,12 +9,12 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import resource
-from collections.abc import Callable
+import sys
+from collections.abc import Callable, Iterator, Sequence
 
 import asyncssh
 
 from mpi_agent.children import Children
-from mpi_agent.container import Account
 from mpi_agent.errors import SshdConfigError, SshdEndedError
 from mpi_agent.job.events import EventSink
 from mpi_agent.worker.session import Session, SessionRunner
@@ -28,7 +28,6 @@ _KEEPALIVE_S = 15
 _KEEPALIVES_MISSED = 4
 _BACKLOG = 1024
 _WAITING_ROOM = 1024
-_OPEN_FILES = 65536
 _LAST_WORDS_S = 2.0
 
 
@@ -42,7 +41,6 @@ class BuiltinServer:
     def __init__(
         self,
         plan: SshdPlan,
-        account: Account,
         children: Children,
         *,
         emit: EventSink,
@@ -52,7 +50,7 @@ class BuiltinServer:
         self._children = children
         self._emit = emit
         self._login_limit_s = login_limit_s
-        self._runner = SessionRunner(plan, account, children)
+        self._runner = SessionRunner(plan, children)
         self._sessions: set[asyncio.Task[None]] = set()
         self._acceptor: asyncssh.SSHAcceptor | None = None
 
@@ -60,18 +58,16 @@ class BuiltinServer:
         """Start listening.
 
         Raises:
-            SshdConfigError: a key file cannot be understood.
+            SshdConfigError: a key file cannot be read or understood.
             SshdEndedError: the port cannot be listened on.
         """
-        try:
+        with _reading(self._plan.authorized_keys, hint="check it in the job's ssh Secret"):
             keys = asyncssh.read_authorized_keys(self._plan.authorized_keys)
-            hall = Hall(min(_WAITING_ROOM, _make_room_for_files() // 2), self._login_limit_s)
-            self._acceptor = await self._listen(keys, hall)
-        except (ValueError, asyncssh.KeyImportError) as error:
-            raise SshdConfigError(
-                f'cannot use "{self._plan.authorized_keys}" or the host key: {error}',
-                hint="check authorized_keys in the job's ssh Secret",
-            ) from error
+        with _reading(self._plan.host_key, hint="it is made afresh when the worker starts"):
+            identity = asyncssh.load_keypairs([self._identity])
+        hall = Hall(min(_WAITING_ROOM, _most_open_files() // 2), self._login_limit_s)
+        try:
+            self._acceptor = await self._listen(keys, identity, hall)
         except OSError as error:
             where = f"{self._plan.listen_address or '*'} port {self._plan.port}"
             raise SshdEndedError(
@@ -90,6 +86,10 @@ class BuiltinServer:
         """Close the listener; sessions are tasks of their own."""
         if self._acceptor is not None:
             self._acceptor.close()
+
+    def kill(self) -> None:
+        """Close the listener; it is part of this process and cannot hang alone."""
+        self.stop_listening()
 
     def reload_identity(self) -> None:
         """Use the host key's files as they are now."""
@@ -110,7 +110,12 @@ class BuiltinServer:
             await asyncio.wait(self._sessions, timeout=_LAST_WORDS_S)
         return killed
 
-    async def _listen(self, keys: asyncssh.SSHAuthorizedKeys, hall: Hall) -> asyncssh.SSHAcceptor:
+    async def _listen(
+        self,
+        keys: asyncssh.SSHAuthorizedKeys,
+        identity: Sequence[asyncssh.SSHKeyPair],
+        hall: Hall,
+    ) -> asyncssh.SSHAcceptor:
         """Listen; a terminal is "allowed", so that a session is asked, which refuses it."""
         plan = self._plan
         return await asyncssh.listen(
@@ -122,7 +127,7 @@ class BuiltinServer:
             ),
             encoding=None,
             line_editor=False,
-            server_host_keys=[self._identity],
+            server_host_keys=identity,
             server_version=f"asyncssh_{asyncssh.__version__} {announcement_of(plan.worker_name)}",
             config=None,
             public_key_auth=True,
@@ -151,16 +156,22 @@ class BuiltinServer:
         session.add_done_callback(self._sessions.discard)
 
 
-def _make_room_for_files() -> int:
-    """Raise how many files may be open, as far as we may; return how many that is.
+@contextlib.contextmanager
+def _reading(path: str, *, hint: str) -> Iterator[None]:
+    """Tell what is wrong with a file of keys that the block reads.
 
-    A session holds four, and 1,024, the usual number, would end at 250 of them.
+    Raises:
+        SshdConfigError: it cannot be read or understood.
     """
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    unlimited = resource.RLIM_INFINITY
-    wanted = _OPEN_FILES if hard == unlimited else min(_OPEN_FILES, hard)
-    if soft != unlimited and soft < wanted:
-        with contextlib.suppress(OSError, ValueError):
-            resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
-            return wanted
-    return _OPEN_FILES if soft == unlimited else soft
+    try:
+        yield
+    except OSError as error:
+        raise SshdConfigError(f'cannot read "{path}": {error.strerror}', hint=hint) from error
+    except (ValueError, asyncssh.KeyImportError) as error:
+        raise SshdConfigError(f'cannot use "{path}": {error}', hint=hint) from error
+
+
+def _most_open_files() -> int:
+    """Return how many files this process may have open; a connection has one, a session four."""
+    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    return sys.maxsize if soft == resource.RLIM_INFINITY else soft

@@ -12,13 +12,13 @@ by not reading.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import itertools
 import socket
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable, Collection
 
 from mpi_agent.job.events import EventSink, Noted
 from mpi_agent.job.worker_events import RunOver
-from mpi_agent.job_processes import Ended
 from mpi_agent.ssh.worker_protocol import (
     LONGEST_LINE_BYTES,
     RUN_MARK,
@@ -40,6 +40,7 @@ from mpi_agent.ssh.worker_protocol import (
 from mpi_agent.state import StateDirectory
 from mpi_agent.worker.conversation import Conversation
 from mpi_agent.worker.leases import Leases
+from mpi_agent.worker.leftovers import EndRuns
 from mpi_agent.worker.local_socket import is_own_peer, listen_at
 from mpi_agent.worker.runs import Run
 
@@ -56,7 +57,7 @@ class Control:
     Args:
         worker_name: by which launchers know this worker.
         lease_s: how long ranks live without a word of their launcher; None for ever.
-        end_runs: ends every process of runs, told why; returns when they are gone.
+        end_runs: see `worker.leftovers`.
         status: JSON text.
         last_words: what a launcher must know before it hears the farewell.
         call_limit_s: how long somebody who connected may take to say what he wants.
@@ -68,7 +69,7 @@ class Control:
         state: StateDirectory,
         worker_name: str,
         lease_s: float | None,
-        end_runs: Callable[[tuple[str, ...], str], Awaitable[Ended]],
+        end_runs: EndRuns,
         status: Callable[[], str],
         emit: EventSink,
         last_words: Callable[[], tuple[Line, ...]] = tuple,
@@ -109,6 +110,12 @@ class Control:
         self._listening = listen_at(self._state, SOCKET_NAME)
         self._state.file(RUN_MARK).unlink(missing_ok=True)
 
+    def close(self) -> None:
+        """Give the place up, where `serve` never ran."""
+        if self._listening is not None:
+            self._listening.close()
+            self._state.file(SOCKET_NAME).unlink(missing_ok=True)
+
     async def serve(self) -> None:
         """Answer callers and end the ranks of launchers that are gone, until cancelled.
 
@@ -133,14 +140,20 @@ class Control:
                     server.close()
         finally:
             for name in (SOCKET_NAME, RUN_MARK):
-                self._state.file(name).unlink(missing_ok=True)
+                with contextlib.suppress(OSError):  # the reason why we end must not be lost
+                    self._state.file(name).unlink()
 
-    def tell(self, line: Line) -> None:
-        """Tell every launcher that watches, at once; that we drain, also those still to come."""
+    def tell(self, line: Line, *, run_ids: Collection[str] | None = None) -> None:
+        """Tell every launcher that watches, at once; that we drain, also those still to come.
+
+        Args:
+            run_ids: of those runs whose launchers are told; None for all.
+        """
         if isinstance(line, Draining):
             self._draining = line
-        for conversation in self._watchers.values():
-            conversation.send(line)
+        for run_id, conversation in self._watchers.items():
+            if run_ids is None or run_id in run_ids:
+                conversation.send(line)
 
     async def say_farewell(self, *, limit_s: float) -> None:
         """Tell every launcher that watches that it was all, and close; nobody may watch then."""
@@ -150,9 +163,10 @@ class Control:
         await asyncio.gather(*(one.close(limit_s=limit_s) for one in watchers))
 
     async def job_over(self) -> int:
-        """Return the job's exit code, once a launcher told it and nothing of any run is left.
+        """Return the job's exit code, once a launcher told it and nothing of any run goes on.
 
-        Every launcher has had its farewell then; the code is that of the last one.
+        Every launcher has had its farewell then; the code is that of the last one. What will not go
+        is not waited for: whoever ends this container may be stronger than we are.
         """
         await self._over.wait()
         assert self._exit_code is not None
@@ -197,7 +211,9 @@ class Control:
             conversation.send_raw(self._status().replace("\n", "").encode() + b"\n")
         elif call.verb is Verb.CLEAN:
             ended = await self._leases.clean(call.launcher)
-            conversation.send(Cleaned(ended=ended.count, killed=ended.killed))
+            if ended is None:
+                raise ProtocolError("what is left here cannot be ended; the worker's log says why")
+            conversation.send(Cleaned(ended=ended.gone, killed=ended.killed, left=ended.left))
         else:
             await self._watch(conversation, call)
 
@@ -251,9 +267,9 @@ class Control:
             await conversation.close(limit_s=_CLOSE_LIMIT_S)
         finally:
             self._partings -= 1
-        self._look_whether_over()
+            self._look_whether_over()
 
     def _look_whether_over(self) -> None:
-        is_quiet = not self._partings and not self._leases.are_open
+        is_quiet = not self._partings and not self._leases.are_busy
         if self._exit_code is not None and is_quiet:
             self._over.set()

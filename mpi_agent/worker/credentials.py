@@ -21,6 +21,7 @@ from mpi_agent.ssh.keys import (
     copy_private_key,
     find_private_key,
     key_directories,
+    read_key_file,
 )
 from mpi_agent.ssh.trust import principals_of
 from mpi_agent.state import StateDirectory
@@ -130,7 +131,7 @@ def _mounted_public_keys(directories: Iterable[Path]) -> bytes:
     for directory in directories:
         for name in ("authorized_keys", *_PUBLIC_NAMES):
             try:
-                content = (directory / name).read_bytes()
+                content = read_key_file(directory / name)
             except OSError:
                 continue
             if content.strip():

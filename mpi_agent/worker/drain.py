@@ -1,7 +1,7 @@
 """How a worker ends in good order: its ranks are told, their time is used, the rest is killed.
 
-The order is what makes it an order: not ready before anything else, the launcher before the ranks,
-ranks before daemons, for a daemon that ends takes its ranks along at once.
+The order is what makes it an order: not ready before anything else, ranks before daemons, for a
+daemon that ends takes its ranks along at once, and the launcher before anything is ended.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import time
 
 from mpi_agent.job.events import EventSink, SignalReceived
 from mpi_agent.job.worker_events import WorkerDrained, WorkerDraining
-from mpi_agent.ssh.worker_protocol import Draining
+from mpi_agent.ssh.worker_protocol import Draining, GraceOver
 from mpi_agent.worker.control import Control
 from mpi_agent.worker.keeper import ServerKeeper
 from mpi_agent.worker.ranks import RanksHere
@@ -57,9 +57,9 @@ class Drain:
         """End because we were told to; a second signal ends the grace period."""
         started_at_s = time.monotonic()
         self._readiness.close(f"it received {received.name}")
-        self._control.tell(Draining(signal_name=received.name, grace_s=self._grace_s))
         self._keeper.stop_listening()
-        ranks = self._ranks.signal(self._drain_signal)
+        ranks = self._ranks.work().signal(self._drain_signal)
+        self._control.tell(Draining(signal_name=received.name, grace_s=self._grace_s, ranks=ranks))
         self._emit(
             WorkerDraining(
                 signal_name=received.name,
@@ -68,29 +68,43 @@ class Drain:
                 grace_s=self._grace_s,
             )
         )
+        await self._end(stop, started_at_s)
+
+    async def after_failure(self, why: str, stop: StopSignals) -> None:
+        """End because ssh cannot be served any more, with the same time for the ranks."""
+        started_at_s = time.monotonic()
+        self._readiness.close(why)
+        self._ranks.work().signal(self._drain_signal)
+        await self._end(stop, started_at_s)
+
+    async def after_job(self) -> None:
+        """End because the launcher said that the job is over; nothing of it is left by then."""
+        started_at_s = time.monotonic()
+        self._readiness.close("the job is over")
+        await self._control.say_farewell(limit_s=_FAREWELL_LIMIT_S)
+        self._keeper.stop_listening()
+        killed = await self._keeper.stop(min(self._grace_s, _GRACE_AFTER_JOB_S))
+        self._emit(WorkerDrained(took_s=time.monotonic() - started_at_s, killed=killed))
+
+    async def _end(self, stop: StopSignals, started_at_s: float) -> None:
         is_hurried = await self._use_grace(stop)
-        killed = (await self._ranks.kill_ranks()).killed
-        # before the daemons go: mpirun may say anything then, and the launcher must know better
+        work, left = self._ranks.work(), {process.run_id for process in self._ranks.find()}
+        self._control.tell(GraceOver(), run_ids=[run_id for run_id in left if run_id])
+        killed = (await work.kill()).killed
         await self._control.say_farewell(limit_s=_FAREWELL_LIMIT_S)
         killed += (await self._ranks.end_all()).killed
         left_s = 0.0 if is_hurried else self._grace_s - (time.monotonic() - started_at_s)
         killed += await self._keeper.stop(max(left_s, min(self._grace_s, _LEAST_GRACE_S)))
         self._emit(WorkerDrained(took_s=time.monotonic() - started_at_s, killed=killed))
 
-    async def after_job(self) -> None:
-        """End because the launcher said that the job is over; nothing of it is left by then."""
-        started_at_s = time.monotonic()
-        self._readiness.close("the job is over")
-        self._keeper.stop_listening()
-        killed = await self._keeper.stop(min(self._grace_s, _GRACE_AFTER_JOB_S))
-        self._emit(WorkerDrained(took_s=time.monotonic() - started_at_s, killed=killed))
-
     async def _use_grace(self, stop: StopSignals) -> bool:
-        """Return once no rank is left, or when they may take no more time.
+        """Return once nothing of any run is left, or when it may take no more time.
 
-        The answer is whether somebody was impatient.
+        Daemons have their time too: they go when mpirun has seen its ranks go, and a daemon that is
+        ended before that takes the ranks of all hosts along. The answer is whether somebody was
+        impatient.
         """
-        gone = asyncio.create_task(self._ranks.until_done())
+        gone = asyncio.create_task(self._ranks.until_gone())
         again = asyncio.create_task(stop.wait())
         try:
             await asyncio.wait(

@@ -32,7 +32,6 @@ __all__ = ["ServerKeeper"]
 
 _PAUSE_S = 0.01
 _BANNER_LIMIT_S = 2.0
-_START_LIMIT_S = 30.0
 _STRANGER_LIMIT_S = 1.0
 _LAST_WORDS_S = 2.0
 _FIRST_RETRY_S = 0.1
@@ -149,8 +148,7 @@ class ServerKeeper:
         try:
             await asyncio.wait((ended, becoming), return_when=asyncio.FIRST_COMPLETED)
             if not ended.done() and (why := becoming.result()):
-                server.stop_listening()
-                await asyncio.wait((ended,), timeout=_LAST_WORDS_S)
+                await _put_away(server, ended)
                 return _End(why=why, was_ready=False)
             return _End(why=await ended, was_ready=becoming.done() and not becoming.result())
         finally:
@@ -210,7 +208,7 @@ class ServerKeeper:
         out yet that it cannot have the port.
         """
         clock = asyncio.get_running_loop().time
-        deadline_s, stranger_since_s = clock() + _START_LIMIT_S, 0.0
+        deadline_s, stranger_since_s = clock() + self._policy.answer_limit_s, 0.0
         told, why = self._told, ""
         while (now_s := clock()) < deadline_s:
             try:
@@ -243,6 +241,15 @@ class ServerKeeper:
             hint=_PORT_HINT if about_the_port else _HINT,
             evidence=(f"{failures} starts in a row failed",),
         )
+
+
+async def _put_away(server: SshServer, ended: asyncio.Task[str]) -> None:
+    """End a server that does not answer, so that the next one finds its port free."""
+    for end in (server.stop_listening, server.kill):
+        end()
+        await asyncio.wait((ended,), timeout=_LAST_WORDS_S)
+        if ended.done():
+            return
 
 
 async def _read_banner(address: str, port: int) -> str:

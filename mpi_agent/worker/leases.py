@@ -4,8 +4,7 @@
 that stands in the state directory while a run is open: a login of the next launcher sees it without
 a call, and knows that there may be something to clean up.
 
-Processes are ended on behalf of a run, not of whoever asked for it: that goes on when he goes away,
-and whoever asks meanwhile waits for the same end.
+How they are ended, and what becomes of those that will not go, stands in `worker.leftovers`.
 """
 
 from __future__ import annotations
@@ -13,14 +12,15 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable, Iterable
 
 from mpi_agent.errors import StateDirectoryError
 from mpi_agent.job.events import EventSink, Noted
-from mpi_agent.job.worker_events import LauncherGone, RanksEnded, RunBegan
-from mpi_agent.job_processes import Ended
+from mpi_agent.job.worker_events import LauncherGone, RunBegan
+from mpi_agent.process_signals import Ended
 from mpi_agent.ssh.worker_protocol import RUN_MARK, LauncherId
 from mpi_agent.state import StateDirectory
+from mpi_agent.worker.leftovers import EndRuns, Leftovers
 from mpi_agent.worker.runs import Run, Runs
 
 __all__ = ["Leases"]
@@ -34,9 +34,9 @@ class Leases:
 
     Args:
         lease_s: how long ranks live without a word of their launcher; None for ever.
-        end_runs: ends every process of runs, told why; returns when they are gone.
+        end_runs: see `EndRuns`.
         let_go: is told a run that somebody still holds and may not hold any more.
-        changed: is called when something was ended.
+        changed: is called when something was ended, or will not go.
     """
 
     def __init__(
@@ -44,25 +44,32 @@ class Leases:
         *,
         state: StateDirectory,
         lease_s: float | None,
-        end_runs: Callable[[tuple[str, ...], str], Awaitable[Ended]],
+        end_runs: EndRuns,
         let_go: Callable[[Run], None],
         changed: Callable[[], None],
         emit: EventSink,
     ) -> None:
         self._state = state
         self._lease_s = lease_s
-        self._end_runs = end_runs
         self._let_go = let_go
         self._changed = changed
         self._emit = emit
         self._runs = Runs()
+        self._leftovers = Leftovers(
+            self._runs, end_runs=end_runs, changed=self._ended_some, emit=emit
+        )
         self._began = asyncio.Event()
-        self._endings: dict[str, asyncio.Task[Ended]] = {}
+        self._trouble_with_mark = ""
 
     @property
     def are_open(self) -> bool:
         """Whether something of a run may be left."""
         return bool(self._runs.open)
+
+    @property
+    def are_busy(self) -> bool:
+        """Whether a run goes on, or is being ended and may soon have gone."""
+        return any(not run.is_stuck for run in self._runs.open)
 
     async def serve(self, group: asyncio.TaskGroup) -> None:
         """End the runs of launchers that were not heard for the lease, until cancelled."""
@@ -110,67 +117,53 @@ class Leases:
         left_s = max(0.0, run.expires_at_s(self._lease_s) - asyncio.get_running_loop().time())
         self._emit(LauncherGone(run_id=run_id, launcher=name, ends_in_s=left_s))
 
-    async def over(self, run_id: str) -> Ended:
-        """End what a job left behind; return once nothing of it is left."""
-        return await self._end(self._runs.ending(run_id), "the job is over")
+    async def over(self, run_id: str) -> None:
+        """End what a job left behind; return once it is gone, or was told to go and did not."""
+        await self._end(self._runs.ending(run_id), "the job is over")
 
-    async def clean(self, asker: LauncherId | None) -> Ended:
-        """End what belongs to nobody, as far as an asker may say so; return once it is gone."""
+    async def clean(self, asker: LauncherId | None) -> Ended | None:
+        """End what belongs to nobody, as far as an asker may say so.
+
+        The answer comes once it is gone, or was told to go and did not; it is None when it could
+        not even be told.
+        """
         runs = self._runs.nobodys(asker)
-        self._declare_gone(runs)
+        self._declare_gone(run for run in runs if not run.is_ending)
         return await self._end(runs, "their launcher is gone and another one starts")
 
     def _end_expired(self, at_s: float, lease_s: float) -> None:
         runs = self._runs.expired(at_s=at_s, lease_s=lease_s)
-        self._declare_gone(runs)
+        # of those that were lost this end was told then
+        self._declare_gone(run for run in runs if run.watcher is not None)
         for run in self._runs.ending(*(run.run_id for run in runs)):
             why = f'launcher "{run.launcher.name}" was not heard for {lease_s:g} s'
             self._group.create_task(self._end((run,), why))
 
-    def _declare_gone(self, runs: tuple[Run, ...]) -> None:
-        """Let go of runs whose connection is still open."""
+    def _declare_gone(self, runs: Iterable[Run]) -> None:
+        """Tell that runs end now, and let go of those whose connection is still open."""
         for run in runs:
+            name = run.launcher.name
+            self._emit(LauncherGone(run_id=run.run_id, launcher=name, ends_in_s=0.0))
             if run.watcher is not None:
-                name = run.launcher.name
-                self._emit(LauncherGone(run_id=run.run_id, launcher=name, ends_in_s=0.0))
                 self._let_go(run)
 
-    async def _end(self, runs: tuple[Run, ...], why: str) -> Ended:
-        """Return once nothing of runs is left; what is being ended already is waited for."""
-        run_ids = tuple(run.run_id for run in self._runs.ending(*(run.run_id for run in runs)))
-        fresh = tuple(run_id for run_id in run_ids if run_id not in self._endings)
-        if fresh:
-            task = self._group.create_task(self._end_fresh(fresh, why))
-            self._endings.update(dict.fromkeys(fresh, task))
-        tasks = {self._endings[run_id] for run_id in run_ids}
-        ended = await asyncio.gather(*(asyncio.shield(task) for task in tasks))
-        return Ended(
-            count=sum(one.count for one in ended),
-            killed=sum(one.killed for one in ended),
-            left=sum(one.left for one in ended),
-        )
+    async def _end(self, runs: tuple[Run, ...], why: str) -> Ended | None:
+        return await self._leftovers.end(runs, why, group=self._group)
 
-    async def _end_fresh(self, run_ids: tuple[str, ...], why: str) -> Ended:
-        try:
-            ended = await self._end_runs(run_ids, why)
-        finally:
-            for run_id in run_ids:
-                del self._endings[run_id]
-        self._runs.over(*run_ids)
+    def _ended_some(self) -> None:
         self._mark()
-        if ended.count:
-            self._emit(RanksEnded(why=why, count=ended.count, killed=ended.killed))
         self._changed()
-        return ended
 
     def _mark(self) -> None:
-        """Let the file say whether a run is open."""
+        """Let the file say whether a run is open; where it cannot, that is said once."""
         mark = self._state.file(RUN_MARK)
         if not self.are_open:
             with contextlib.suppress(OSError):
                 mark.unlink()
-        elif not mark.exists():
+        elif not os.path.exists(mark):  # which never fails
             try:
                 self._state.write(RUN_MARK, f"{os.getpid()}\n")
             except StateDirectoryError as error:
-                self._emit(Noted(text=f"{error.summary}; the next launcher cannot clean up"))
+                if error.summary != self._trouble_with_mark:
+                    self._trouble_with_mark = error.summary
+                    self._emit(Noted(text=f"{error.summary}; the next launcher cannot clean up"))

@@ -2,6 +2,8 @@
 
 Whoever started them learns "signal 9" and no more; the kernel's counter tells the reason. It counts
 what happened before we looked for the first time too, which is nobody's news.
+
+A look that fails is told, once for each reason, and the next one is made all the same.
 """
 
 from __future__ import annotations
@@ -11,6 +13,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from mpi_agent.cgroup import CGROUP_ROOT, memory_account
+from mpi_agent.job.events import EventSink, Noted
 from mpi_agent.job.worker_events import MemoryExceeded
 
 __all__ = ["MemoryWatch", "watch_memory"]
@@ -43,14 +46,25 @@ class MemoryWatch:
 
 
 async def watch_memory(
-    watch: MemoryWatch, *, tell: Callable[[MemoryExceeded], None], pace_s: float
+    watch: MemoryWatch,
+    *,
+    tell: Callable[[MemoryExceeded], None],
+    pace_s: float,
+    emit: EventSink = lambda _: None,
 ) -> None:
     """Look until cancelled, and tell each time that the counter has grown.
 
     Args:
         pace_s: between two looks.
     """
+    told: set[str] = set()
     while True:
-        if (exceeded := watch.look()) is not None:
-            tell(exceeded)
+        try:
+            if (exceeded := watch.look()) is not None:
+                tell(exceeded)
+        except Exception as error:  # whatever is wrong, what happens next must not be missed
+            why = f"{type(error).__name__}: {error}"
+            if why not in told:
+                told.add(why)
+                emit(Noted(text=f"cannot watch the container's memory: {why}; it is tried again"))
         await asyncio.sleep(pace_s)

@@ -79,7 +79,7 @@ class Notary:
                 late = isinstance(error, TimeoutError)
                 why = f"no answer within {limit_s:g} s" if late else "it ended before it answered"
                 await self._end()
-                raise no_help(why) from error
+                raise no_help(question.verb, why) from error
         if answer.error is not None:
             kind = StateDirectoryError if answer.error == "StateDirectoryError" else HostKeyError
             raise kind(answer.summary, hint=answer.hint)
@@ -92,7 +92,7 @@ class Notary:
 
     async def _ask(self, question: Question) -> Answer:
         """Return the answer; those to questions that nobody waits for any more are passed over."""
-        process, answers = await self._running()
+        process, answers = await self._running(question.verb)
         self._number += 1
         assert process.stdin is not None
         process.stdin.write(render_question(self._number, question))
@@ -101,9 +101,9 @@ class Notary:
             if answer.number == self._number:
                 return answer
 
-    async def _running(self) -> tuple[subprocess.Popen[bytes], asyncio.StreamReader]:
+    async def _running(self, verb: str) -> tuple[subprocess.Popen[bytes], asyncio.StreamReader]:
         if self._process is None:
-            self._process = start_notary(self._environ)
+            self._process = start_notary(self._environ, verb=verb)
         if self._answers is None:
             answers = self._answers = asyncio.StreamReader()
             self._transport, _ = await asyncio.get_running_loop().connect_read_pipe(

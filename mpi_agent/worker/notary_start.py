@@ -12,15 +12,25 @@ from mpi_agent.errors import HostKeyError
 
 __all__ = ["no_help", "start_notary"]
 
+_WORDS = {
+    "identity": "make the worker's identity",
+    "certificate": "certify the worker's host key anew",
+    "login": "try a login on the worker's own port",
+}
+"""What it is asked to do, by the verbs of `notary_words`, which is not loaded for this."""
+
 _PROGRAM = (sys.executable, "-m", "mpi_agent.worker.notary_child")
 _PACKAGE_ROOT = str(Path(mpi_agent.__file__).parents[1])
 
 
-def start_notary(environ: Mapping[str, str]) -> subprocess.Popen[bytes]:
+def start_notary(environ: Mapping[str, str], *, verb: str = "identity") -> subprocess.Popen[bytes]:
     """Return the process, which loads what it needs and ends when its input does, or we do.
 
     It runs where our own package lies, in which nothing can be planted for Python to import. Its
     session is its own, so that a terminal's Ctrl-C reaches the worker alone.
+
+    Args:
+        verb: of the question for which it is started, for messages.
 
     Raises:
         HostKeyError: it cannot be started.
@@ -36,12 +46,12 @@ def start_notary(environ: Mapping[str, str]) -> subprocess.Popen[bytes]:
             start_new_session=True,
         )
     except OSError as error:
-        raise no_help(f"it cannot be started: {error.strerror}") from error
+        raise no_help(verb, f"it cannot be started: {error.strerror}") from error
 
 
-def no_help(why: str) -> HostKeyError:
-    """Return the error for a notary that fails, whatever it was asked."""
+def no_help(verb: str, why: str) -> HostKeyError:
+    """Return the error for a notary that fails at a question."""
     return HostKeyError(
-        f"cannot make the worker's identity: the process that works with keys failed: {why}",
+        f"cannot {_WORDS[verb]}: the process that works with keys failed: {why}",
         hint="see the lines above; the container may lack memory or processes",
     )

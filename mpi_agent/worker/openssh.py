@@ -14,18 +14,20 @@ import shutil
 import signal
 import subprocess
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from mpi_agent.children import Child, Children
 from mpi_agent.container import real_program
 from mpi_agent.errors import SshdConfigError
+from mpi_agent.job.endings import signal_name
 from mpi_agent.job.events import EventSink
 from mpi_agent.job.worker_events import SshServerSpoke
 from mpi_agent.state import StateDirectory
 from mpi_agent.worker.sshd_config import SshdPlan, render_sshd_config
 from mpi_agent.worker.sshd_log import SshdLog
 
-__all__ = ["OpenSshServer", "find_sshd", "parents_are_private"]
+__all__ = ["OpenSshServer", "SshdHeritage", "find_sshd", "parents_are_private"]
 
 _SSHD_PLACES = ("/usr/sbin/sshd", "/usr/local/sbin/sshd")
 _CHECK_LIMIT_S = 20.0
@@ -33,11 +35,26 @@ _VERSION = re.compile(r"OpenSSH_(\d+)\.(\d+)")
 _LAST_WORDS_S = 0.2
 
 
+@dataclass(slots=True)
+class SshdHeritage:
+    """What one sshd leaves to the next.
+
+    Attributes:
+        listeners: read the logs of those that died, to which their sessions still write. The event
+            loop knows tasks by weak references alone, so somebody has to hold them.
+        accepted_text: the configuration that `sshd -t` found good, which is not asked again.
+    """
+
+    listeners: set[asyncio.Task[None]] = field(default_factory=set)
+    accepted_text: str | None = None
+
+
 class OpenSshServer:
     """One sshd process in the foreground.
 
     Args:
         emit: is told what sshd says; nothing is printed here.
+        heritage: of those before it; None for the first and only one.
     """
 
     def __init__(
@@ -48,6 +65,7 @@ class OpenSshServer:
         children: Children,
         *,
         emit: EventSink,
+        heritage: SshdHeritage | None = None,
     ) -> None:
         self._sshd = sshd
         self._plan = plan
@@ -55,6 +73,7 @@ class OpenSshServer:
         self._children = children
         self._child: Child | None = None
         self._emit = emit
+        self._heritage = heritage or SshdHeritage()
         self._log = SshdLog(plan.account)
         self._last_words = ""
         self._listener: asyncio.Task[None] | None = None
@@ -67,14 +86,21 @@ class OpenSshServer:
         """
         text = render_sshd_config(self._plan, version=sshd_version(self._sshd))
         config = str(self._state.write("sshd_config", os.fsencode(text)))
-        _check_config(self._sshd, config)
-        self._child = self._children.start(
-            (self._sshd, "-D", "-e", "-f", config),
-            env={**_environment(), **dict(self._plan.server_environment)},
-            stdin=subprocess.DEVNULL,
-            stderr=subprocess.PIPE,
-        )
+        if text != self._heritage.accepted_text:
+            _check_config(self._sshd, config)
+            self._heritage.accepted_text = text
+        try:
+            self._child = self._children.start(
+                (self._sshd, "-D", "-e", "-f", config),
+                env={**_environment(), **dict(self._plan.server_environment)},
+                stdin=subprocess.DEVNULL,
+                stderr=subprocess.PIPE,
+            )
+        except OSError as error:
+            raise _cannot_run(self._sshd, error) from error
         self._listener = asyncio.create_task(self._listen(self._child))
+        self._heritage.listeners.add(self._listener)
+        self._listener.add_done_callback(self._heritage.listeners.discard)
 
     async def wait(self) -> str:
         """Return how sshd ended and the last it said."""
@@ -82,13 +108,18 @@ class OpenSshServer:
         code = (await self._child.wait()).returncode
         if code >= 0:  # who was killed has said nothing about it
             await self._hear_last_words()
-        how = f"with code {code}" if code >= 0 else f"by {signal.Signals(-code).name}"
+        how = f"with code {code}" if code >= 0 else f"by {signal_name(-code)}"
         return f"sshd ended {how}" + (f": {self._last_words}" if self._last_words else "")
 
     def stop_listening(self) -> None:
         """End the listener; sshd's sessions are processes of their own."""
         if self._child is not None:
             self._child.signal(signal.SIGTERM)
+
+    def kill(self) -> None:
+        """End a listener that does not even listen to TERM, as one that was stopped."""
+        if self._child is not None:
+            self._child.signal(signal.SIGKILL)
 
     def reload_identity(self) -> None:
         """Have the listener read its files again; it keeps its process id."""
@@ -100,9 +131,10 @@ class OpenSshServer:
         if self._child is not None:
             self._child.signal(signal.SIGTERM)
         killed = await self._children.sweep(grace_s)
-        await self._hear_last_words()
-        if self._listener is not None:
-            self._listener.cancel()
+        if listeners := self._heritage.listeners.copy():
+            await asyncio.wait(listeners, timeout=_LAST_WORDS_S)
+        for listener in listeners:
+            listener.cancel()
         return killed
 
     async def _hear_last_words(self) -> None:
@@ -189,9 +221,13 @@ def _run(sshd: str, *arguments: str) -> subprocess.CompletedProcess[bytes]:
             check=False,
         )
     except (OSError, subprocess.TimeoutExpired) as error:
-        raise SshdConfigError(
-            f'cannot run "{sshd}": {error}', hint="`mpi-agent worker --sshd builtin` needs no sshd"
-        ) from error
+        raise _cannot_run(sshd, error) from error
+
+
+def _cannot_run(sshd: str, error: Exception) -> SshdConfigError:
+    return SshdConfigError(
+        f'cannot run "{sshd}": {error}', hint="`mpi-agent worker --sshd builtin` needs no sshd"
+    )
 
 
 def _environment() -> Mapping[str, str]:

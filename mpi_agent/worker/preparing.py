@@ -8,7 +8,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from mpi_agent.children import Children
-from mpi_agent.command_settings import WorkerSettings
 from mpi_agent.container import Account, has_rdma, interface_of_pod
 from mpi_agent.environment import interface_variables, session_variables
 from mpi_agent.job.events import EventSink, Noted
@@ -22,9 +21,13 @@ from mpi_agent.worker.call_program import write_call_program
 from mpi_agent.worker.credentials import Credentials, prepare_credentials
 from mpi_agent.worker.dialling import write_dialling_files
 from mpi_agent.worker.notary import Notary
-from mpi_agent.worker.openssh import OpenSshServer, parents_are_private
+from mpi_agent.worker.openssh import OpenSshServer, SshdHeritage, parents_are_private
 from mpi_agent.worker.server import SshServer
-from mpi_agent.worker.server_facts import gather_server_facts, login_shell
+from mpi_agent.worker.server_facts import (
+    gather_server_facts,
+    login_shell,
+    make_chroot_directory,
+)
 from mpi_agent.worker.session_script import render_session_script, why_by_script
 from mpi_agent.worker.sshd_arguments import (
     DEFAULT_PORT,
@@ -33,6 +36,7 @@ from mpi_agent.worker.sshd_arguments import (
     read_sshd_arguments,
 )
 from mpi_agent.worker.sshd_config import ForcedScript, SshdPlan
+from mpi_agent.worker_settings import WorkerSettings
 
 __all__ = ["Preparation", "Prepared"]
 
@@ -85,6 +89,7 @@ class Preparation:
         self._facts = gather_server_facts(account)
         self._choice = choose_backend(settings.sshd, self._facts)
         check_port(self._port, self._facts)
+        self._heritage = SshdHeritage()
 
     @property
     def backend(self) -> Backend:
@@ -97,6 +102,7 @@ class Preparation:
         Raises:
             HostKeyError: there is no key of the job that can be used.
             StateDirectoryError: a file cannot be written.
+            SshdConfigError: a directory that OpenSSH needs cannot be made.
         """
         credentials = await prepare_credentials(
             self._settings.ssh_key,
@@ -122,10 +128,17 @@ class Preparation:
     def make_server(self, plan: SshdPlan, children: Children) -> SshServer:
         """Return a server that has not been started."""
         if self.backend is Backend.OPENSSH and self._facts.sshd is not None:
-            return OpenSshServer(self._facts.sshd, plan, self._state, children, emit=self._emit)
+            return OpenSshServer(
+                self._facts.sshd,
+                plan,
+                self._state,
+                children,
+                emit=self._emit,
+                heritage=self._heritage,
+            )
         from mpi_agent.worker.builtin import BuiltinServer
 
-        return BuiltinServer(plan, self._account, children, emit=self._emit)
+        return BuiltinServer(plan, children, emit=self._emit)
 
     @property
     def _port(self) -> int:
@@ -181,6 +194,8 @@ class Preparation:
 
     def _for_openssh(self, plan: SshdPlan) -> SshdPlan:
         """Return the plan with what OpenSSH alone needs, written."""
+        if self._account.uid == 0:
+            make_chroot_directory()
         if self._choice.needs_nss_wrapper and self._facts.nss_wrapper is not None:
             write_accounts(self._account, self._state)
             preloaded = self._environ.get("LD_PRELOAD", "")

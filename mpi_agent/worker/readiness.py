@@ -2,11 +2,16 @@
 
 A worker is ready when a login on its own port succeeded once, and a banner with its own name came
 back since its ssh server was started.
+
+The file may lie where others can write, so a probe believes only what this account or root wrote.
+A worker holds a lock on its file for as long as it lives and is ready: the kernel frees it with the
+process, so another worker can tell a file that was left behind from that of a worker which is slow.
 """
 
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import os
 import stat
 from dataclasses import dataclass
@@ -18,6 +23,8 @@ from mpi_agent.ssh.banner import NotSshError, read_banner
 from mpi_agent.state import StateDirectory
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from mpi_agent.job.events import EventSink
     from mpi_agent.job.worker_events import WorkerReady
 
@@ -25,7 +32,11 @@ __all__ = ["Readiness", "ReadyFile", "probe_readiness"]
 
 _PROBE_LIMIT_S = 2.0
 _FORMAT = 1
+_OPEN = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 _LONGEST_BYTES = 4096
+_HIGHEST_PID = 2**22
+"""Source: proc(5), /proc/sys/kernel/pid_max: at most 2^22 on 64-bit systems."""
+_HIGHEST_PORT = 65535
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,7 +66,12 @@ class ReadyFile:
         version, pid, address, port, announcement = text.strip().split(" ", 4)
         if int(version) != _FORMAT:
             raise ValueError(f"format {version} is not known")
-        return cls(pid=int(pid), address=address, port=int(port), announcement=announcement)
+        return cls(
+            pid=_number(pid, "process id", _HIGHEST_PID),
+            address=address,
+            port=_number(port, "port", _HIGHEST_PORT),
+            announcement=announcement,
+        )
 
 
 class Readiness:
@@ -74,6 +90,7 @@ class Readiness:
         self._why_not: str | None = "it is starting"
         self._told: set[str] = set()
         self._is_closed = False
+        self._lock: int | None = None
 
     @property
     def is_ready(self) -> bool:
@@ -91,7 +108,7 @@ class Readiness:
         Raises:
             SettingsError: a worker that is alive has it, or it cannot be written.
         """
-        if os.path.lexists(self._path) and probe_readiness(self._path) is None:
+        if _is_locked(self._path) or probe_readiness(self._path) is None:
             raise SettingsError(
                 "cannot start: another worker is ready and keeps its files at"
                 f' "{self._path.parent}"',
@@ -115,6 +132,8 @@ class Readiness:
         if self._is_closed:
             return
         StateDirectory(self._path.parent).write(self._path.name, told.render(), mode=0o644)
+        self._unlock()
+        self._lock = _lock(self._path)
         self._why_not = None
         self._told.clear()
         self._emit(event)
@@ -145,6 +164,12 @@ class Readiness:
     def _remove(self) -> None:
         with contextlib.suppress(OSError):
             self._path.unlink(missing_ok=True)
+        self._unlock()
+
+    def _unlock(self) -> None:
+        if self._lock is not None:
+            os.close(self._lock)
+            self._lock = None
 
     def _unwritable(self, why: str) -> SettingsError:
         return SettingsError(
@@ -168,24 +193,78 @@ def probe_readiness(path: Path) -> str | None:
             return f"the worker, pid {told.pid}, is gone"
     try:
         banner = read_banner(told.address, told.port, timeout_s=_PROBE_LIMIT_S)
-    except (OSError, NotSshError) as error:
+    except (OSError, ValueError, NotSshError) as error:  # ValueError: no address at all
         return f"no ssh banner on {told.address} port {told.port}: {error}"
     if not banner.endswith(told.announcement):
         return f"another ssh server answers on {told.address} port {told.port}: {banner}"
     return None
 
 
+def _number(text: str, name: str, highest: int) -> int:
+    """Return a number from 1 on.
+
+    Raises:
+        ValueError: it is none, or is higher than it can be.
+    """
+    if text.isascii() and text.isdigit() and 0 < int(text) <= highest:
+        return int(text)
+    raise ValueError(f"{text[:20]!r} is no {name}")
+
+
 def _read(path: Path) -> str:
-    """Return a ready file's text; what is not a plain file is not waited for.
+    """Return a ready file's text.
 
     Raises:
         OSError: it cannot be read, or is a symbolic link.
-        ValueError: it is a directory, a pipe or a device.
+        ValueError: it is no plain file, or somebody else's.
     """
-    descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
-    try:
-        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-            raise ValueError("it is no plain file")
+    with _opened(path) as descriptor:
         return os.read(descriptor, _LONGEST_BYTES).decode()
+
+
+@contextlib.contextmanager
+def _opened(path: Path) -> Iterator[int]:
+    """Provide a ready file for reading; what is not a plain file is not waited for.
+
+    Raises:
+        OSError: it cannot be opened, or is a symbolic link.
+        ValueError: it is a directory, a pipe or a device, or belongs neither to us nor to root.
+    """
+    descriptor = os.open(path, _OPEN)
+    try:
+        found = os.fstat(descriptor)
+        if not stat.S_ISREG(found.st_mode):
+            raise ValueError("it is no plain file")
+        if found.st_uid not in (0, os.getuid()):
+            raise ValueError(f"it belongs to uid {found.st_uid}, not to uid {os.getuid()} or root")
+        yield descriptor
     finally:
         os.close(descriptor)
+
+
+def _lock(path: Path) -> int | None:
+    """Return a descriptor that holds a ready file; None where its file system knows no locks.
+
+    Source: flock(2), Linux man-pages 6.03: held until the descriptor is closed.
+    """
+    with contextlib.suppress(OSError):
+        descriptor = os.open(path, _OPEN)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except OSError:
+            os.close(descriptor)
+            raise
+        return descriptor
+    return None
+
+
+def _is_locked(path: Path) -> bool:
+    """Return whether a worker that is alive holds a ready file."""
+    try:
+        with _opened(path) as descriptor:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    except (OSError, ValueError):
+        return False
+    return False

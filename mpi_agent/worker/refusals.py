@@ -9,6 +9,7 @@ __all__ = [
     "NO_KEY",
     "NO_SHELL",
     "NO_TERMINAL",
+    "ONLY_COMMANDS",
     "TOO_LATE",
     "TOO_MANY_ATTEMPTS",
     "TOO_MANY_WAITING",
@@ -30,6 +31,8 @@ BROKEN_PROTOCOL = "it broke the ssh protocol"
 NO_COMMON = "no common algorithm"
 NO_SHELL = "a shell without a command is not offered"
 NO_TERMINAL = "a terminal is not offered"
+ONLY_COMMANDS = "this server runs commands, nothing else"
+"""Told to a client that logs in without a command."""
 
 
 def another_key(fingerprint: str) -> str:

@@ -32,29 +32,29 @@ async def renew_certificate(
     emit: EventSink,
     lifetime_s: float = CERTIFICATE_LIFETIME_S,
 ) -> None:
-    """Renew for ever; what fails is told and tried again well before the certificate ends.
+    """Renew for ever; what fails is told once and tried again well before the certificate ends.
 
     Args:
         reload: has the ssh server show the certificate that is in its file now.
         lifetime_s: of the certificate that is there, and of each that follows.
     """
     half_s, has_told = lifetime_s / 2, False
+    told: set[str] = set()
     pause_s = half_s
     while True:
         await asyncio.sleep(pause_s)
         try:
             await _sign(job_key, worker_name, state, notary, lifetime_s)
-        except MpiAgentError as error:
+            reload()
+        except Exception as error:  # whatever is wrong: without another try nobody gets in one day
             pause_s = half_s / _TRIES_IN_THE_OTHER_HALF
-            emit(
-                Noted(
-                    text=f"the host certificate could not be renewed and is good for another"
-                    f" {half_s:.0f} s at most, tried again in {pause_s:.0f} s: {error.summary}"
-                )
-            )
+            text = _trouble(error, good_for_s=half_s, every_s=pause_s)
+            if text not in told:
+                told.add(text)
+                emit(Noted(text=text))
             continue
-        reload()
         pause_s = half_s
+        told.clear()
         emit(Noted(text=f"the host certificate was signed anew, for {lifetime_s:.0f} s"))
         if not has_told and _is_another_now(job_key):
             has_told = True
@@ -81,6 +81,15 @@ async def _sign(
         )
     finally:
         await notary.end()
+
+
+def _trouble(error: Exception, *, good_for_s: float, every_s: float) -> str:
+    ours = error.summary if isinstance(error, MpiAgentError) else None
+    why = ours or f"{type(error).__name__}: {error}"
+    return (
+        f"the host certificate could not be renewed and is good for another {good_for_s:.0f} s"
+        f" at most, tried again every {every_s:.0f} s: {why}"
+    )
 
 
 def _is_another_now(job_key: JobKey) -> bool:

@@ -4,7 +4,8 @@ A server that had let people in and ends, as by the hand of the kernel's OOM kil
 again at once. One that never became ready, or that ended right away, failed: it is started again
 with a pause that doubles, and given up after some failures in a row. So a fault that heals, as a
 port that its last owner is about to free, is waited for, and one that does not is told while
-somebody still looks. However often a server that works is killed, it is never given up.
+somebody still looks. A server that is killed again and again is never given up if it had been ready
+and lived for half a second each time; one that is killed sooner, eight times in a row, is.
 """
 
 from __future__ import annotations
@@ -18,16 +19,18 @@ __all__ = ["Life", "RestartDecision", "RestartPolicy", "decide_restart"]
 class RestartPolicy:
     """How patient the worker is with its ssh server.
 
-    The pauses of the default add up to 11.3 s before it is given up.
+    The pauses of the default add up to 11.3 s before it is given up, besides what each life took.
 
     Attributes:
         first_pause_s: after the first failure; it doubles with each further one.
+        answer_limit_s: in which a server that was started must answer.
         shortest_life_s: an end before that is a failure even of a server that was ready.
         most_failures: so many in a row and it is given up.
     """
 
     first_pause_s: float = 0.1
     longest_pause_s: float = 5.0
+    answer_limit_s: float = 30.0
     shortest_life_s: float = 0.5
     most_failures: int = 8
 

@@ -3,17 +3,19 @@
 A run begins when its launcher says `watch`, and is held by that conversation. What happens to it
 then is decided here; whoever calls says what he saw, and when.
 
-    state      watch again   a word         conversation lost   over, or nobody's   nothing left
-    watched    watched       last heard     unwatched           ending              -
-    unwatched  watched       -              -                   ending              -
-    ending     watched       -              -                   ending              forgotten
+    state      watch again  a word      conversation lost  over, or nobody's  all gone   some left
+    watched    watched      last heard  unwatched          ending             -          -
+    unwatched  watched      -           -                  ending             -          -
+    ending     watched      -           -                  ending             forgotten  stuck
+    stuck      watched      -           -                  stuck              forgotten  stuck
 
 One clock decides, the last word of the launcher: a run expires when it is older than the lease,
 whether the conversation was lost or has only fallen silent. That a connection breaks is no word,
 so a network that is cut for long and then breaks buys no second lease. A launcher that comes back
 in time renews its run under the same run id; the newest conversation holds it, and the end of an
 older one says nothing any more. It may even come back while the run is being ended: then it is
-watched again, and what was ended is ended.
+watched again, and what was ended is ended. A run is stuck when one whole attempt has left something
+of it: it is open and still being ended, and whoever only waits for the end of jobs need not wait.
 
 A run is nobody's for a launcher that asks when no conversation holds it, or when the run's
 launcher has the asker's name and another container: that one was restarted, and its former life
@@ -41,6 +43,7 @@ class Run:
         watcher: number of the conversation that holds it; None when it was lost.
         heard_at_s: when the launcher last said a word.
         is_ending: its processes are being ended.
+        is_stuck: they were to end once already, and did not all go.
     """
 
     run_id: str
@@ -48,6 +51,7 @@ class Run:
     watcher: int | None
     heard_at_s: float
     is_ending: bool = False
+    is_stuck: bool = False
 
     def expires_at_s(self, lease_s: float) -> float:
         """Return when the run is nobody's, unless its launcher is heard before."""
@@ -102,11 +106,19 @@ class Runs:
             self._runs[run.run_id] = replace(run, watcher=None, is_ending=True)
         return known
 
+    def still_ending(self, *run_ids: str) -> tuple[str, ...]:
+        """Return those runs that are not watched again."""
+        return tuple(r for r in run_ids if r in self._runs and self._runs[r].is_ending)
+
+    def stuck(self, *run_ids: str) -> None:
+        """Note that something of runs is left, except of those that are watched again."""
+        for run_id in self.still_ending(*run_ids):
+            self._runs[run_id] = replace(self._runs[run_id], is_stuck=True)
+
     def over(self, *run_ids: str) -> None:
         """Forget runs of which nothing is left, except those that are watched again."""
-        for run_id in run_ids:
-            if run_id in self._runs and self._runs[run_id].is_ending:
-                del self._runs[run_id]
+        for run_id in self.still_ending(*run_ids):
+            del self._runs[run_id]
 
     def expired(self, *, at_s: float, lease_s: float | None) -> tuple[Run, ...]:
         """Return the runs whose launcher was not heard for the lease; None is for ever."""

@@ -24,6 +24,9 @@ class SshServer(Protocol):
     def stop_listening(self) -> None:
         """Take no new logins; sessions that are open go on."""
 
+    def kill(self) -> None:
+        """End a listener that `stop_listening` does not end; sessions that are open go on."""
+
     def reload_identity(self) -> None:
         """Show the host certificate that is in its file now to whoever dials from now on."""
 

@@ -8,12 +8,13 @@ import pwd
 from pathlib import Path
 
 from mpi_agent.container import Account
+from mpi_agent.errors import SshdConfigError
 from mpi_agent.limits import effective_capabilities
 from mpi_agent.ssh.nss_wrapper import find_nss_wrapper
 from mpi_agent.worker.backend import ServerFacts
 from mpi_agent.worker.openssh import find_sshd
 
-__all__ = ["gather_server_facts", "login_shell"]
+__all__ = ["gather_server_facts", "login_shell", "make_chroot_directory"]
 
 _NO_SHELLS = frozenset({"nologin", "false"})
 _FALLBACK = "/bin/sh"
@@ -23,18 +24,35 @@ _CHROOT_DIRECTORY = Path("/run/sshd")
 
 
 def gather_server_facts(account: Account) -> ServerFacts:
-    """Return what is so in this container; makes root's /run/sshd where that is possible."""
+    """Return what is so in this container; nothing is changed in it."""
     return ServerFacts(
         uid=account.uid,
         has_passwd_entry=account.has_passwd_entry,
         shell_takes_commands=_takes_commands(_shell_in_passwd(account)),
         is_locked=_is_locked(account.name),
-        has_chroot_directory=_has_chroot_directory(account.uid),
+        has_chroot_directory=_can_have_chroot_directory(account.uid),
         capabilities=effective_capabilities(),
         nss_wrapper=None if account.has_passwd_entry else find_nss_wrapper(),
         sshd=find_sshd(),
         first_free_port=_first_free_port(),
     )
+
+
+def make_chroot_directory() -> None:
+    """Make the directory that sshd as root changes to, where it is missing.
+
+    Raises:
+        SshdConfigError: it cannot be made.
+    Source: OpenSSH 9.2 on Debian: "Missing privilege separation directory: /run/sshd".
+    """
+    try:
+        _CHROOT_DIRECTORY.mkdir(mode=0o755, parents=True, exist_ok=True)
+    except OSError as error:
+        raise SshdConfigError(
+            f'cannot make "{_CHROOT_DIRECTORY}", which OpenSSH\'s server needs as root:'
+            f" {error.strerror}",
+            hint="make it in the image, or `mpi-agent worker --sshd builtin` needs none",
+        ) from error
 
 
 def login_shell(account: Account) -> str:
@@ -68,15 +86,12 @@ def _is_locked(name: str) -> bool:
     return False
 
 
-def _has_chroot_directory(uid: int) -> bool:
-    """Return whether sshd as root has its empty directory, which is made where it is missing.
-
-    Source: OpenSSH 9.2 on Debian: "Missing privilege separation directory: /run/sshd".
-    """
-    if uid == 0:
-        with contextlib.suppress(OSError):
-            _CHROOT_DIRECTORY.mkdir(mode=0o755, parents=True, exist_ok=True)
-    return _CHROOT_DIRECTORY.is_dir()
+def _can_have_chroot_directory(uid: int) -> bool:
+    """Return whether the directory that sshd as root changes to is there, or could be made."""
+    if _CHROOT_DIRECTORY.is_dir():
+        return True
+    above = next(parent for parent in _CHROOT_DIRECTORY.parents if parent.exists())
+    return uid == 0 and os.access(above, os.W_OK | os.X_OK)
 
 
 def _first_free_port() -> int:

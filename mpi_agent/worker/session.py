@@ -20,10 +20,9 @@ from typing import IO
 import asyncssh
 
 from mpi_agent.children import Child, Children
-from mpi_agent.container import Account
+from mpi_agent.job.endings import signal_name
 from mpi_agent.setting_words import LoginFiles
-from mpi_agent.worker.refusals import NO_SHELL, NO_TERMINAL, no_subsystem
-from mpi_agent.worker.server_facts import login_shell
+from mpi_agent.worker.refusals import NO_SHELL, NO_TERMINAL, ONLY_COMMANDS, no_subsystem
 from mpi_agent.worker.session_script import arguments_of_shell
 from mpi_agent.worker.sshd_config import SshdPlan
 
@@ -33,7 +32,9 @@ _DEFAULT_PATH = "/usr/local/bin:/usr/bin:/bin:/usr/local/sbin:/usr/sbin:/sbin"
 _PIECE_BYTES = 65536
 _STEP_GRACE_S = 2.0
 _NOT_RUNNABLE = 126
-_NO_FILES = 3
+_SFTP_VERSION = 3
+"""For asyncssh, which wants one also where there is no sftp."""
+
 _SIGNALS = {
     name: int(getattr(signal, f"SIG{name}"))
     for name in "ABRT ALRM FPE HUP ILL INT KILL PIPE QUIT SEGV TERM USR1 USR2".split()
@@ -54,7 +55,7 @@ class Session(asyncssh.SSHServerProcess[bytes]):
         serve: Callable[[asyncssh.SSHServerProcess[bytes]], Awaitable[None]],
         refuse: Callable[[str], None],
     ) -> None:
-        super().__init__(serve, None, _NO_FILES, allow_scp=False)
+        super().__init__(serve, None, _SFTP_VERSION, allow_scp=False)
         self._refuse = refuse
         self.signal_command: Callable[[int], None] | None = None
 
@@ -89,7 +90,6 @@ class Session(asyncssh.SSHServerProcess[bytes]):
 
 def session_environment(
     plan: SshdPlan,
-    account: Account,
     peer: tuple[str, int],
     own: tuple[str, int],
     accepted: Mapping[str, str] | None = None,
@@ -102,10 +102,10 @@ def session_environment(
         accepted: what the client sent and the plan accepts.
     """
     environment = {
-        "USER": account.name,
-        "LOGNAME": account.name,
-        "HOME": str(account.home or "/"),
-        "SHELL": login_shell(account),
+        "USER": plan.account,
+        "LOGNAME": plan.account,
+        "HOME": plan.home,
+        "SHELL": plan.shell,
         "PATH": _DEFAULT_PATH,
         "SSH_CLIENT": f"{peer[0]} {peer[1]} {own[1]}",
         "SSH_CONNECTION": f"{peer[0]} {peer[1]} {own[0]} {own[1]}",
@@ -120,9 +120,8 @@ def session_environment(
 class SessionRunner:
     """Runs the command of one session after the other, each in a process group of its own."""
 
-    def __init__(self, plan: SshdPlan, account: Account, children: Children) -> None:
+    def __init__(self, plan: SshdPlan, children: Children) -> None:
         self._plan = plan
-        self._account = account
         self._children = children
 
     async def run(self, process: Session) -> None:
@@ -130,25 +129,24 @@ class SessionRunner:
         if process.get_extra_info("peername") is None:
             return
         if process.command is None:
-            process.stderr.write(b"mpi-agent: this server runs commands, nothing else\n")
+            _complain(process, ONLY_COMMANDS)
             process.exit(1)
             return
         try:
             child = self._start(process.command, process)
         except (OSError, ValueError) as error:
-            process.stderr.write(f"mpi-agent: cannot run the shell: {error}\n".encode())
+            _complain(process, f"cannot run the shell: {error}")
             process.exit(_NOT_RUNNABLE)
             return
         process.signal_command = child.signal_group
         await _attend(child, process)
 
     def _start(self, command: str, process: Session) -> Child:
-        shell = login_shell(self._account)
+        shell = self._plan.shell
         return self._children.start(
             (shell, *arguments_of_shell(shell, self._plan.login_files), "-c", command),
             env=session_environment(
                 self._plan,
-                self._account,
                 process.get_extra_info("peername")[:2],
                 process.get_extra_info("sockname")[:2],
                 _accepted_of(process, self._plan.accepted_variables),
@@ -161,13 +159,12 @@ class SessionRunner:
 
     def _directory(self, process: Session) -> str:
         """Return where a command starts: the plan's directory, else at home; the client is told."""
-        wanted, home = self._plan.working_directory, self._account.home
+        wanted, home = self._plan.working_directory, self._plan.home
         if wanted is not None and _can_be_entered(wanted):
             return wanted
         if wanted is not None:
-            complaint = f'mpi-agent: cannot change to "{wanted}"; the command runs at home\n'
-            process.stderr.write(os.fsencode(complaint))
-        return str(home) if home and _can_be_entered(str(home)) else "/"
+            _complain(process, f'cannot change to "{wanted}"; the command runs at home')
+        return home if _can_be_entered(home) else "/"
 
 
 async def _attend(child: Child, process: asyncssh.SSHServerProcess[bytes]) -> None:
@@ -177,10 +174,11 @@ async def _attend(child: Child, process: asyncssh.SSHServerProcess[bytes]) -> No
     lost = asyncio.create_task(process.wait_closed())
     try:
         await asyncio.wait({over, lost}, return_when=asyncio.FIRST_COMPLETED)
-        if over.done():
+        if over.done() and over.exception() is None:
             _report(process, over.result())
-        else:
+        else:  # whatever it prints, nobody reads it
             await _end_group(child)
+            process.close()
     finally:
         for task in (feeding, over, lost):
             task.cancel()
@@ -191,12 +189,11 @@ async def _until_over(process: asyncssh.SSHServerProcess[bytes], child: Child) -
     """Return how the command ended, once all it printed is on its way."""
     assert child.popen.stdout is not None
     assert child.popen.stderr is not None
-    _, _, ended = await asyncio.gather(
-        _drain(child.popen.stdout, process.stdout),
-        _drain(child.popen.stderr, process.stderr),
-        child.wait(),
-    )
-    return ended.returncode
+    async with asyncio.TaskGroup() as group:  # which leaves no stream behind when one is broken
+        group.create_task(_drain(child.popen.stdout, process.stdout))
+        group.create_task(_drain(child.popen.stderr, process.stderr))
+        ended = group.create_task(child.wait())
+    return ended.result().returncode
 
 
 async def _drain(pipe: IO[bytes], target: asyncssh.SSHWriter[bytes]) -> None:
@@ -229,9 +226,15 @@ async def _feed(process: asyncssh.SSHServerProcess[bytes], child: Child) -> None
         transport.close()
 
 
+def _complain(process: Session, text: str) -> None:
+    """Tell the client what is wrong, if it is still there."""
+    with contextlib.suppress(OSError):
+        process.stderr.write(os.fsencode(f"mpi-agent: {text}\n"))
+
+
 def _report(process: asyncssh.SSHServerProcess[bytes], code: int) -> None:
     """Tell the client the exit code or the signal."""
-    name = signal.Signals(-code).name.removeprefix("SIG") if code < 0 else ""
+    name = signal_name(-code).removeprefix("SIG") if code < 0 else ""
     if name in _SIGNALS:
         process.exit_with_signal(name)
     else:

@@ -22,6 +22,7 @@ import posixpath
 from collections.abc import Iterable
 
 from mpi_agent.setting_words import LoginFiles
+from mpi_agent.worker.refusals import ONLY_COMMANDS
 from mpi_agent.worker.sshd_config import SshdPlan
 
 __all__ = ["arguments_of_shell", "render_session_script", "why_by_script"]
@@ -54,6 +55,13 @@ _SPECIAL_TO_SHELLS = frozenset("UID EUID GID EGID GROUPS FUNCNAME DIRSTACK SECON
 Source: bash 5.2 as sh, "UID: readonly variable", after which the script ends.
 """
 
+_PLACES_OF_ENV = ("/usr/bin", "/bin")
+"""Looked at before PATH, which is the session's by then and may lead anywhere or nowhere.
+
+Source: Debian 12 and `busybox --list-full` 1.35 have it in the first; images whose busybox has all
+of its applets in one directory in the second.
+"""
+
 
 def arguments_of_shell(shell: str, login_files: LoginFiles) -> tuple[str, ...]:
     """Return the options that keep a shell from reading start-up files for a command."""
@@ -80,29 +88,40 @@ def why_by_script(plan: SshdPlan) -> str | None:
 def render_session_script(plan: SshdPlan) -> bytes:
     """Return the script that runs `$SSH_ORIGINAL_COMMAND` under the account's shell.
 
-    Without a command the shell reads its input, as under sshd. What the client sent is not touched.
+    Without one nothing runs, as with the built-in server. What the client sent is not touched.
     """
     exported = [(n, v) for n, v in plan.variables if n not in _SPECIAL_TO_SHELLS]
     handed_over = [(n, v) for n, v in plan.variables if n in _SPECIAL_TO_SHELLS]
     words = (plan.shell, *arguments_of_shell(plan.shell, plan.login_files))
-    call = b" ".join(
-        (
-            *((b"env", *_assignments(handed_over)) if handed_over else ()),
-            *(_quoted(word) for word in words),
-        )
-    )
+    call = b" ".join((*(_quoted(word) for word in words), b'"$@"'))
     return b"\n".join(
         (
             b"# Written by mpi-agent: sshd runs it in place of each command.",
-            b'if [ -n "$SSH_ORIGINAL_COMMAND" ]; then set -- -c "$SSH_ORIGINAL_COMMAND"; fi',
+            b'if [ -z "$SSH_ORIGINAL_COMMAND" ]; then',
+            b"  printf '%s\\n' " + _quoted(f"mpi-agent: {ONLY_COMMANDS}") + b" >&2",
+            b"  exit 1",
+            b"fi",
+            b'set -- -c "$SSH_ORIGINAL_COMMAND"',
             b"unset SSH_ORIGINAL_COMMAND",
             b"export HOME=" + _quoted(plan.home),
             *(b"export " + assignment for assignment in _assignments(exported)),
             *([b"unset SHLVL"] if plan.login_files is LoginFiles.READ else ()),
             *([_change_directory(plan.working_directory)] if plan.working_directory else ()),
-            b"exec " + call + b' "$@"',
+            *(_exec_by_env(handed_over, call) if handed_over else (b"exec " + call,)),
             b"",
         )
+    )
+
+
+def _exec_by_env(variables: Iterable[tuple[str, str]], call: bytes) -> tuple[bytes, ...]:
+    """Return lines that become a command with variables that no shell would take."""
+    by_env = b" ".join((b"env", *_assignments(variables), call))
+    return (
+        *(
+            f"if [ -x {place}/env ]; then exec {place}/".encode() + by_env + b"; fi"
+            for place in _PLACES_OF_ENV
+        ),
+        b"exec " + by_env,
     )
 
 

@@ -156,8 +156,13 @@ def _room_lines(version: tuple[int, int]) -> tuple[str, ...]:
 
 
 def _session_lines(plan: SshdPlan) -> tuple[str, ...]:
-    """Return what a session may and has."""
+    """Return what a session may and has: commands and pipes, no terminal.
+
+    sshd has no word against a login without a command. Where no script of ours refuses it, the
+    shell reads commands from its input, which is no more than the command `sh -s` may.
+    """
     return (
+        "PermitTTY no",
         "DisableForwarding yes",
         "PermitTunnel no",
         "PermitUserRC no",

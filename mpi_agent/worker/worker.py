@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from mpi_agent.children import Children
-from mpi_agent.command_settings import WorkerSettings
-from mpi_agent.container import own_account
-from mpi_agent.job.events import EventSink, Noted
+from mpi_agent.container import is_own_address, own_account
+from mpi_agent.errors import SettingsError
+from mpi_agent.job.events import EventSink, Noted, SignalReceived
 from mpi_agent.job.worker_events import MemoryExceeded, WorkerReady
 from mpi_agent.limits import forbid_core_dumps, raise_limits
 from mpi_agent.setting_words import Backend, ExitWithLauncher
@@ -24,6 +24,7 @@ from mpi_agent.ssh.worker_protocol import Line, OutOfMemory
 from mpi_agent.state import StateDirectory, open_state_directory
 from mpi_agent.worker.control import Control
 from mpi_agent.worker.drain import Drain
+from mpi_agent.worker.emptied import end_when_emptied
 from mpi_agent.worker.keeper import ServerKeeper
 from mpi_agent.worker.memory import MemoryWatch, watch_memory
 from mpi_agent.worker.notary import Notary
@@ -33,6 +34,7 @@ from mpi_agent.worker.ranks import RanksHere
 from mpi_agent.worker.readiness import Readiness
 from mpi_agent.worker.renewal import renew_certificate
 from mpi_agent.worker.stop_signals import StopSignals
+from mpi_agent.worker_settings import WorkerSettings
 
 __all__ = ["Worker"]
 
@@ -60,6 +62,7 @@ class Worker:
     Args:
         sshd_arguments: what the manifest gave to sshd; what does not contradict ours is used.
         status: tells in one line of JSON where the worker stands.
+        stop: collects TERM and INT since before all this was loaded.
         notary_process: started before all this was loaded; None to start it when it is needed.
     """
 
@@ -71,6 +74,7 @@ class Worker:
         environ: Mapping[str, str],
         emit: EventSink,
         status: Callable[[], str],
+        stop: StopSignals,
         notary_process: subprocess.Popen[bytes] | None = None,
     ) -> None:
         self._settings = settings
@@ -78,6 +82,7 @@ class Worker:
         self._environ = environ
         self._emit = emit
         self._status = status
+        self._stop = stop
         self._notary_process = notary_process
         self._name = settings.worker_name or socket.gethostname()
 
@@ -91,21 +96,46 @@ class Worker:
         forbid_core_dumps()
         for note in raise_limits():
             self._emit(Noted(text=note))
-        with Children() as children, StopSignals() as stop:
-            parts = await self._prepare(children)
-            children.adopt_orphans()
-            with parts.readiness:
-                return await self._live(parts, stop)
+        with Children() as children, self._stop as stop:
+            async with _running(stop.wait()) as stopped, _running(self._prepare(children)) as ready:
+                await asyncio.wait((stopped, ready), return_when=asyncio.FIRST_COMPLETED)
+                if stopped.done():
+                    name = stopped.result().name
+                    self._emit(SignalReceived(name=name, action="the worker was not ready yet"))
+                    return 0
+                parts = await ready
+                children.adopt_orphans()
+                with parts.readiness:
+                    return await self._live(parts, stopped)
 
     async def _prepare(self, children: Children) -> _Parts:
         """Choose the server, write its files, put everything together; nothing is served yet."""
         notary = Notary(self._environ, self._notary_process)
         state = open_state_directory(self._settings.state_dir)
         readiness = Readiness(Path(self._settings.ready_file or state.file("ready")), self._emit)
-        readiness.claim()
         memory, ranks = MemoryWatch(), RanksHere()
         control = self._control(state, ranks, memory)
         control.listen()
+        with contextlib.ExitStack() as undo:
+            undo.callback(control.close)
+            readiness.claim()
+            prepared, keeper = await self._prepare_server(state, notary, readiness, children)
+            undo.pop_all()
+        return _Parts(
+            state=state,
+            prepared=prepared,
+            notary=notary,
+            readiness=readiness,
+            keeper=keeper,
+            ranks=ranks,
+            control=control,
+            memory=memory,
+        )
+
+    async def _prepare_server(
+        self, state: StateDirectory, notary: Notary, readiness: Readiness, children: Children
+    ) -> tuple[Prepared, ServerKeeper]:
+        _refuse_another_address(self._settings.listen_address)
         preparation = Preparation(
             self._settings,
             self._arguments,
@@ -127,16 +157,7 @@ class Worker:
             check_login=None if key is None else OwnLogin(notary, plan, key),
             emit=self._emit,
         )
-        return _Parts(
-            state=state,
-            prepared=prepared,
-            notary=notary,
-            readiness=readiness,
-            keeper=keeper,
-            ranks=ranks,
-            control=control,
-            memory=memory,
-        )
+        return prepared, keeper
 
     def _control(self, state: StateDirectory, ranks: RanksHere, memory: MemoryWatch) -> Control:
         def last_words() -> tuple[Line, ...]:
@@ -156,30 +177,33 @@ class Worker:
             last_words=last_words,
         )
 
-    async def _live(self, parts: _Parts, stop: StopSignals) -> int:
+    async def _live(self, parts: _Parts, stopped: asyncio.Task[signal.Signals]) -> int:
         """Serve until somebody ends it, or until it cannot be served any more."""
         async with contextlib.AsyncExitStack() as stack:
             kept = await stack.enter_async_context(_running(parts.keeper.keep()))
             controlled = await stack.enter_async_context(_running(parts.control.serve()))
             over = await stack.enter_async_context(_running(parts.control.job_over()))
-            stopped = await stack.enter_async_context(_running(stop.wait()))
+            emptied = await stack.enter_async_context(_running(_end_when_emptied(parts)))
             for work in self._side_work(parts):
                 await stack.enter_async_context(_running(work))
-            stays = self._settings.exit_with_launcher is ExitWithLauncher.NEVER
-            ends = {kept, controlled, stopped} if stays else {kept, controlled, stopped, over}
+            failures: tuple[asyncio.Task[None], ...] = (kept, controlled, emptied)
+            ends: set[asyncio.Task[Any]] = {*failures, stopped}
+            if self._settings.exit_with_launcher is not ExitWithLauncher.NEVER:
+                ends.add(over)
             try:
                 await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
-                for task in (kept, controlled):
-                    if task.done():
-                        await task
                 if stopped.done():
-                    await self._drain(parts).after_signal(stopped.result(), stop)
+                    await self._drain(parts).after_signal(stopped.result(), self._stop)
                     return 0
-                await self._drain(parts).after_job()
-                wants_code = self._settings.exit_with_launcher is ExitWithLauncher.CODE
-                return over.result() if wants_code else 0
+                if over in ends and over.done():
+                    await self._drain(parts).after_job()
+                    wants_code = self._settings.exit_with_launcher is ExitWithLauncher.CODE
+                    return over.result() if wants_code else 0
+                await self._drain(parts).after_failure("ssh cannot be served", self._stop)
+                await next(task for task in failures if task.done())
+                raise AssertionError("a server that was not stopped ended without a reason")
             finally:
-                await parts.keeper.stop(self._settings.grace_s)
+                await parts.keeper.stop(0.0)
 
     def _drain(self, parts: _Parts) -> Drain:
         return Drain(
@@ -212,6 +236,20 @@ class Worker:
             emit=self._emit,
         )
         return (watching, renewing)
+
+
+def _end_when_emptied(parts: _Parts) -> Coroutine[Any, Any, None]:
+    plan = parts.prepared.plan
+    needed = (Path(plan.host_key), Path(plan.authorized_keys))
+    return end_when_emptied(needed, parts.readiness, parts.ranks)
+
+
+def _refuse_another_address(address: str | None) -> None:
+    if address is not None and not is_own_address(address):
+        raise SettingsError(
+            f"cannot listen on {address}: it is no address of this container",
+            hint="leave --listen-address out to listen on every address",
+        )
 
 
 def _ready_event(backend: Backend, prepared: Prepared) -> WorkerReady:

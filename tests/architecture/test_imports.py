@@ -15,6 +15,7 @@ GROUND = (
     "setting_words",
     "given",
     "command_settings",
+    "worker_settings",
     "environment",
     "env_file",
     "variable_names",
@@ -23,6 +24,7 @@ GROUND = (
     "container",
     "children",
     "process_table",
+    "process_signals",
     "job_processes",
     "cgroup",
     "limits",
@@ -35,6 +37,7 @@ EFFECTFUL = {
     "children",
     "job_processes",
     "limits",
+    "process_signals",
     "process_table",
     "container",
     "state",
@@ -65,6 +68,7 @@ EFFECTFUL = {
     "command.stack",
     "run.dialled",
     "run.executable",
+    "run.open_files",
     "run.signals",
     "run.supervise",
     "run.watched",
@@ -87,6 +91,7 @@ EFFECTFUL = {
     "worker.notary",
     "worker.notary_child",
     "worker.notary_start",
+    "worker.leftovers",
     "worker.memory",
     "worker.openssh",
     "worker.preparing",
@@ -96,6 +101,7 @@ EFFECTFUL = {
     "worker.server_facts",
     "worker.visitor",
     "worker.drain",
+    "worker.emptied",
     "worker.ranks",
     "worker.stop_signals",
     "worker.worker",
@@ -113,7 +119,7 @@ WORLD = set(
     "asyncio http io logging os random select shutil socket ssl subprocess sys tempfile"
     " threading time urllib".split()
 )
-SIGNAL_NAMES_ONLY = {"explain.exit_status": "names of signals, no handler"}
+SIGNAL_NAMES_ONLY = {"job.endings": "names of signals, no handler"}
 THIRD_PARTY_HOMES = {
     "dns": {"wait.dns.name_server"},
     "asyncssh": {
@@ -127,7 +133,7 @@ THIRD_PARTY_HOMES = {
     },
     "cryptography": {"ssh.keys", "worker.notary_child"},
     "prometheus_client": {"observe.metrics", "observe.worker_metrics"},
-    "psutil": {"container", "children", "job_processes"},
+    "psutil": {"container", "job_processes"},
     "click": {"cli"},
     "tenacity": {"discover.sources"},
 }

@@ -214,6 +214,29 @@ def test_a_command_whose_client_vanished_is_ended_by_the_builtin_server(
         command.kill()
 
 
+def test_a_command_that_prints_while_its_client_vanishes_is_ended_by_the_builtin_server(
+    served: ServedAlone,
+) -> None:
+    """Though what it prints fails first, and it does not mind that nobody reads it."""
+    require_program("ssh")
+    endless = "trap '' PIPE; echo $$; while :; do echo more; echo more >&2; done 2>/dev/null"
+    with subprocess.Popen(
+        ("ssh", "-F", str(served.config), NAME, endless),
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+    ) as client:
+        assert client.stdout is not None
+        command = psutil.Process(int(client.stdout.readline()))
+        client.kill()
+
+    if served.backend == "builtin":
+        wait_until("the command is gone", lambda: not command.is_running())
+        assert (served.directory / "stderr").read_text() == ""
+    else:
+        log_in_soon(served)
+        command.kill()
+
+
 def test_a_daemon_that_left_its_session_survives_a_client_that_vanished(
     served: ServedAlone,
 ) -> None:

@@ -2,8 +2,8 @@
 
 OpenSSH's sshd refuses some requests without a word in its log, at any level up to VERBOSE: to
 forward remote ports and sockets, X11, the agent, a tunnel. There the built-in server alone tells
-it, and for X11 and the agent neither does. A terminal is refused by the built-in server, and by
-sshd unless it is root's.
+it, and for X11, the agent and a terminal it has no word either. A shell without a command is given
+by sshd alone, where no script of ours runs in place of it.
 """
 
 from __future__ import annotations
@@ -402,17 +402,18 @@ def test_variables_of_a_client_stay_with_it_except_the_runs_id(
         assert "LAB_ANY" not in told
 
 
-def test_a_terminal_is_refused_by_the_builtin_server(attacked: ServedAlone) -> None:
-    """MPI needs none; OpenSSH's sshd gives one where it runs as root."""
-    ended = attack(attacked, "-tt", command="echo ran")
+def test_no_terminal_is_given(attacked: ServedAlone) -> None:
+    """MPI needs none, and the command runs without it."""
+    ended = attack(attacked, "-tt", command="test -t 0 || echo none")
 
+    assert b"PTY allocation request failed" in ended.stderr
+    assert ended.stdout == b"none\n"
     if attacked.backend == "builtin":
-        assert b"PTY allocation request failed" in ended.stderr
         attacked.wait_for_refusal(NO_TERMINAL)
 
 
 def test_a_shell_is_refused_by_the_builtin_server(attacked: ServedAlone) -> None:
-    """The client is told so, and it is no success; OpenSSH's sshd gives one."""
+    """The client is told so, and it is no success; OpenSSH's sshd gives one, without a terminal."""
     ended = dial(OPENSSH_CLIENT, attacked.config, NAME, data=b"echo ran\n")
 
     if attacked.backend == "builtin":

@@ -8,7 +8,11 @@ from pathlib import Path
 import asyncssh
 import pytest
 
+from mpi_agent.container import own_account
+from mpi_agent.setting_words import Backend
+from mpi_agent.ssh.installed import write_client
 from mpi_agent.ssh.trust import render_ssh_config
+from mpi_agent.state import open_state_directory
 from tests.fault_matrix import terms_of
 from tests.plain_sshd import running_sshd
 from tests.workers import (
@@ -56,6 +60,40 @@ def test_client_without_any_input_runs_its_command(root: Path, keys: JobKeys) ->
         )
 
     assert (ended.stdout, ended.returncode) == (b"done\n", 0)
+
+
+def test_the_directory_in_which_a_client_is_called_is_no_place_for_its_modules(
+    tmp_path: Path,
+) -> None:
+    """It is the user's, and the client holds the job's key: nothing of his is run in it."""
+    state = open_state_directory(str(tmp_path / "state"))
+    write_client(Backend.BUILTIN, own_account(), state)
+    work = tmp_path / "work"
+    work.mkdir()
+    for name in ("types", "asyncssh", "click", "mpi_agent"):
+        (work / f"{name}.py").write_text("print('foreign', flush=True)\n")
+
+    ended = subprocess.run(
+        [
+            "/bin/sh",
+            str(state.file("ssh_client")),
+            "-F",
+            "/dev/null",
+            "-p",
+            "1",
+            "127.0.0.1",
+            "true",
+        ],
+        cwd=work,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        timeout=LIMIT_S,
+        check=False,
+    )
+
+    assert ended.stdout == b""
+    assert ended.returncode == 255
+    assert ended.stderr.startswith(b"mpi-agent ssh: cannot run a command"), ended.stderr
 
 
 def test_client_tells_a_failure_in_one_line(tmp_path: Path) -> None:

@@ -16,15 +16,15 @@ from pathlib import Path
 import pytest
 
 from mpi_agent.job_processes import (
-    Ended,
     JobProcess,
-    end_processes,
     find_job_processes,
     rank_usage,
     signal_ranks,
     usage_by_rank,
 )
+from mpi_agent.process_signals import Ended, end_processes
 from mpi_agent.variable_names import RUN_ID_VARIABLE
+from tests.bounded_root import STRANGER, said_without_cap_kill
 from tests.stacks import STACK_NAMES, require_stack
 from tests.waiting import wait_until
 from tests.workers import LIMIT_S, require_program
@@ -133,6 +133,27 @@ def test_sessions_without_an_id_and_a_rank_are_nobodys(start: Start) -> None:
     assert [len(found(run_id)) for run_id in ("run-1", "run-2", "run-3")] == [2, 2, 0]
 
 
+def test_a_number_that_no_rank_can_have_is_none(start: Start) -> None:
+    """Anybody may set any variable; Python refuses to read more than 4,300 digits."""
+    start(LONG, OMPI_COMM_WORLD_RANK="1" * 5000, PMIX_RANK="\u0661", PMI_RANK="3")
+
+    first, _ = found_when(2)
+
+    assert (first.rank, first.local_rank) == (3, None)
+
+
+def test_an_id_that_is_too_long_is_not_that_of_another_run(start: Start) -> None:
+    """Nobody could begin that run, and nothing of it may be ended for another one."""
+    longest = "r" * 128
+    start(LONG, **{RUN_ID_VARIABLE: longest})
+    start(LONG, **{RUN_ID_VARIABLE: longest + "r"})
+    start(LONG, **{RUN_ID_VARIABLE: longest + "s"})
+
+    found_when(6)
+
+    assert len(found(longest)) == 2
+
+
 def test_zombies_are_not_found(start: Start) -> None:
     """They have ended; nobody has asked yet."""
     rank = start(LONG, **OPEN_MPI)
@@ -163,6 +184,29 @@ def test_processes_of_others_are_counted_when_their_environment_is_closed_to_us(
     )
 
     assert said.stdout.split() == ["True", "0"]
+
+
+def test_processes_that_the_kernel_hides_are_not_there(start: Start) -> None:
+    """With hidepid=1 they are listed, and nothing of them can be read."""
+    if os.getuid() != 0:
+        pytest.skip("only root can mount /proc anew")
+    require_program("unshare")
+    start(LONG, **OPEN_MPI)
+    found_when(2)
+    program = (
+        "import os; from mpi_agent.job_processes import find_job_processes;"
+        " from mpi_agent.process_table import stat_of;"
+        " os.setgroups([]); os.setgid(65534); os.setuid(65534);"
+        " print(len(find_job_processes().processes), stat_of(1), stat_of(os.getpid()).pid > 0)"
+    )
+    mounts = 'mount -t proc -o hidepid=1 proc /proc || exit 77; exec "$0" -c "$1"'
+    argv = ("unshare", "--mount", "sh", "-c", mounts, sys.executable, program)
+
+    said = subprocess.run(argv, capture_output=True, text=True, timeout=LIMIT_S, check=False)
+
+    if said.returncode == 77:
+        pytest.skip("this container may not mount /proc")
+    assert said.stdout.split() == ["0", "None", "True"], said.stderr
 
 
 def test_a_signal_reaches_each_rank_behind_its_shell_and_no_daemon(
@@ -238,6 +282,25 @@ def test_what_appears_during_the_grace_period_ends_too(start: Start) -> None:
 
     assert ended(grace_s=LIMIT_S).killed == 0
     assert found() == ()
+
+
+def test_what_may_not_be_signalled_is_left_and_not_killed() -> None:
+    """Whoever asks must know that it is still there."""
+    script = f"""
+import asyncio, os, subprocess, sys
+from mpi_agent.process_signals import end_processes
+
+def start(script):
+    child = subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE)
+    child.stdout.readline()
+    return child
+
+ours = start("import signal, time; signal.signal(15, signal.SIG_IGN); print(flush=True);"
+             " time.sleep(15)")
+stranger = start("{STRANGER} print(flush=True); time.sleep(15)")
+print(asyncio.run(end_processes(lambda: [ours.pid, stranger.pid], grace_s=0.1)))
+"""
+    assert said_without_cap_kill(script) == f"{Ended(count=2, killed=1, left=1)}\n"
 
 
 def test_nothing_to_end_takes_no_time() -> None:

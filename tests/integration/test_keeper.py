@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import gc
 import os
+import signal
 import socket
 import subprocess
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
@@ -12,26 +14,33 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import asyncssh
 import psutil
 import pytest
 
 from mpi_agent.children import Children
-from mpi_agent.command_settings import WorkerSettings
 from mpi_agent.container import own_account, own_addresses
-from mpi_agent.errors import SshdEndedError
+from mpi_agent.errors import SshdConfigError, SshdEndedError
 from mpi_agent.job.events import Event
-from mpi_agent.job.worker_events import SshServerEnded, WorkerNotReady, WorkerReady
+from mpi_agent.job.worker_events import (
+    LoginRefused,
+    SshServerEnded,
+    WorkerNotReady,
+    WorkerReady,
+)
 from mpi_agent.setting_words import Backend, DrainSignal, ExitWithLauncher, LoginFiles
 from mpi_agent.ssh.keys import JobKey
-from mpi_agent.state import open_state_directory
+from mpi_agent.state import StateDirectory, open_state_directory
 from mpi_agent.worker.keeper import ServerKeeper
 from mpi_agent.worker.notary import Notary
 from mpi_agent.worker.notary_words import CertificateQuestion
+from mpi_agent.worker.openssh import OpenSshServer, SshdHeritage
 from mpi_agent.worker.own_login import OwnLogin, own_login_address
 from mpi_agent.worker.preparing import Preparation
 from mpi_agent.worker.readiness import Readiness
 from mpi_agent.worker.restarts import RestartPolicy
 from mpi_agent.worker.sshd_config import SshdPlan
+from mpi_agent.worker_settings import WorkerSettings
 from tests.fakes import EventRecorder
 from tests.workers import (
     OPENSSH_CLIENT,
@@ -40,6 +49,7 @@ from tests.workers import (
     dial,
     environment_for,
     free_address,
+    listens,
     make_job_keys,
     require_program,
     write_ssh_config,
@@ -472,5 +482,152 @@ def test_a_keeper_that_was_stopped_starts_nothing_more(root: Path, keys: JobKeys
 
             assert not kept.children.running
             assert not kept.told(SshServerEnded)
+
+    run(story())
+
+
+class StoppedOnceItListens(OpenSshServer):
+    """An sshd that hangs before it has answered anybody."""
+
+    async def start(self) -> None:
+        """Start it, and stop it once it has the port."""
+        await super().start()
+        plan = self._plan
+        await until("it listens", lambda: listens(plan.dial_address, plan.port))
+        assert self._child is not None
+        self._child.signal(signal.SIGSTOP)
+
+
+def test_an_sshd_that_hangs_makes_way_for_the_next_one(root: Path, keys: JobKeys) -> None:
+    """It would hold the port for ever: a process that is stopped does not hear TERM."""
+    sshd = require_program("sshd")
+
+    async def story() -> None:
+        async with kept_server(keys, root, Backend.OPENSSH, real_login=False) as kept:
+            kinds: list[type[OpenSshServer]] = [OpenSshServer, StoppedOnceItListens]
+            state = StateDirectory(kept.state)
+            keeper = ServerKeeper(
+                lambda: kinds.pop()(sshd, kept.plan, state, kept.children, emit=kept.events),
+                kept.plan,
+                kept.readiness,
+                event=WorkerReady(server="openssh", port=kept.plan.port, user=kept.plan.account),
+                check_login=None,
+                emit=kept.events,
+                policy=replace(QUICK, answer_limit_s=0.1),
+            )
+            keeping = asyncio.create_task(keeper.keep())
+            await until("it is ready", lambda: kept.readiness.is_ready or keeping.done())
+            is_ready = kept.readiness.is_ready
+            await keeper.stop(1.0)
+            await keeping
+
+            (end,) = kept.told(SshServerEnded)
+            assert isinstance(end, SshServerEnded)
+            assert end.why.startswith("no ssh banner on")
+            assert is_ready
+
+    run(story())
+
+
+def test_what_sessions_of_a_dead_sshd_say_is_told_while_they_live(
+    root: Path, keys: JobKeys
+) -> None:
+    """Somebody must hold the listener of its log, and the pipe that they write to stays open."""
+    require_program("sshd")
+
+    async def story() -> None:
+        async with kept_server(keys, root, Backend.OPENSSH) as kept:
+            keeping = asyncio.create_task(kept.keeper.keep())
+            await until("it is ready", lambda: kept.readiness.is_ready)
+            async with asyncssh.connect(
+                kept.address,
+                kept.plan.port,
+                username=kept.plan.account,
+                client_keys=[str(keys.private_path)],
+                known_hosts=None,
+                config=None,
+            ) as connection:
+                for _ in range(2):
+                    await asyncio.sleep(QUICK.shortest_life_s)  # for its life to be a good one
+                    kept.sshd.kill()
+                    await until("it is told", lambda: not kept.readiness.is_ready)
+                    await until("another one is ready", lambda: kept.readiness.is_ready)
+                gc.collect()
+                with pytest.raises(asyncssh.ChannelOpenError):
+                    await connection.open_connection("127.0.0.1", 9)
+                await until(
+                    "it is told",
+                    lambda: any("port 9" in str(event) for event in kept.told(LoginRefused)),
+                )
+                ended = await connection.run("exit 4")
+            keeping.cancel()
+            await asyncio.gather(keeping, return_exceptions=True)
+
+            assert ended.exit_status == 4
+
+    run(story())
+
+
+@pytest.mark.parametrize(("number", "name"), [(signal.SIGKILL, "SIGKILL"), (35, "signal 35")])
+def test_a_signal_that_ended_sshd_is_told_also_without_a_name(
+    root: Path, keys: JobKeys, number: int, name: str
+) -> None:
+    """Most real-time signals have none."""
+    require_program("sshd")
+
+    async def story() -> None:
+        async with kept_server(keys, root, Backend.OPENSSH) as kept:
+            keeping = asyncio.create_task(kept.keeper.keep())
+            await until("it is ready", lambda: kept.readiness.is_ready)
+            kept.sshd.send_signal(number)
+            await until("it is told", lambda: bool(kept.told(SshServerEnded)) or keeping.done())
+            keeping.cancel()
+            await asyncio.gather(keeping, return_exceptions=True)
+
+            (end,) = kept.told(SshServerEnded)
+            assert isinstance(end, SshServerEnded)
+            assert end.why == f"sshd ended by {name}"
+
+    run(story())
+
+
+def test_a_configuration_that_sshd_accepted_is_not_checked_again(root: Path, keys: JobKeys) -> None:
+    """A worker would stand still for as long at every restart; another one is checked."""
+    sshd, calls = require_program("sshd"), root / "calls"
+    recorder = root / "sshd"
+    recorder.write_text(f'#!/bin/sh\necho "$1" >>{calls}\nexec {sshd} "$@"\n')
+    recorder.chmod(0o755)
+
+    async def story() -> None:
+        async with kept_server(keys, root, Backend.OPENSSH, real_login=False) as kept:
+            heritage, state = SshdHeritage(), StateDirectory(kept.state)
+            for plan in (kept.plan, kept.plan, replace(kept.plan, worker_name="pi-worker-1")):
+                server = OpenSshServer(
+                    str(recorder), plan, state, kept.children, emit=kept.events, heritage=heritage
+                )
+                await server.start()
+                await server.stop(1.0)
+
+        checks = [call for call in calls.read_text().split() if call == "-t"]
+        assert len(checks) == 2
+
+    run(story())
+
+
+@pytest.mark.parametrize("name", ["authorized_keys", "host_key"])
+def test_keys_that_cannot_be_read_are_not_told_as_a_port_that_is_taken(
+    root: Path, keys: JobKeys, name: str
+) -> None:
+    """By the built-in server, which opens files and the port in one step."""
+
+    async def story() -> None:
+        async with kept_server(keys, root, Backend.BUILTIN, real_login=False) as kept:
+            (kept.state / name).unlink()
+
+            with pytest.raises(SshdConfigError) as caught:
+                await kept.keeper.keep()
+
+            path = kept.state / name
+            assert caught.value.summary == f'cannot read "{path}": No such file or directory'
 
     run(story())

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -12,7 +14,7 @@ from mpi_agent.errors import SettingsError, StateDirectoryError
 from mpi_agent.job.worker_events import WorkerNotReady, WorkerReady
 from mpi_agent.worker.readiness import Readiness, ReadyFile, probe_readiness
 from tests.fakes import EventRecorder
-from tests.workers import free_address
+from tests.workers import free_address, ordinary_uid
 
 pytestmark = pytest.mark.integration
 
@@ -146,3 +148,74 @@ def test_a_worker_whose_file_cannot_be_written_is_not_ready(
 
     assert not readiness.is_ready
     assert events.events == []
+
+
+def test_the_file_of_a_worker_that_is_alive_and_slow_is_not_taken_away(
+    readiness: Readiness, events: EventRecorder, told: ReadyFile, tmp_path: Path
+) -> None:
+    """Its port does not answer the probe in time, as on a node without a free core."""
+    readiness.announce(told, READY)
+
+    with pytest.raises(SettingsError, match="another worker is ready"):
+        Readiness(tmp_path / "ready", events).claim()
+
+    assert ReadyFile.parse((tmp_path / "ready").read_text()) == told
+
+
+def test_the_file_of_a_worker_that_was_killed_is_taken_away(
+    readiness: Readiness, tmp_path: Path
+) -> None:
+    """Though its process id may be somebody else's by now, as PID 1 of a container is ours."""
+    with subprocess.Popen(
+        [sys.executable, "-c", ANNOUNCES, str(tmp_path / "ready")], stdout=subprocess.PIPE
+    ) as worker:
+        assert worker.stdout is not None
+        assert worker.stdout.readline() == b"ready\n"
+        try:
+            with pytest.raises(SettingsError, match="another worker is ready"):
+                readiness.claim()
+        finally:
+            worker.kill()
+    assert (tmp_path / "ready").exists()
+
+    readiness.claim()
+
+    assert not (tmp_path / "ready").exists()
+
+
+ANNOUNCES = """
+import os, sys, time
+from pathlib import Path
+from mpi_agent.job.worker_events import WorkerReady
+from mpi_agent.worker.readiness import Readiness, ReadyFile
+told = ReadyFile(pid=1, address="127.0.0.1", port=1, announcement="mpi-agent w")
+readiness = Readiness(Path(sys.argv[1]), lambda event: None)
+readiness.announce(told, WorkerReady(server="openssh", port=1, user="mpiuser"))
+print("ready", flush=True)
+time.sleep(600)
+"""
+
+
+def test_the_file_of_another_account_counts_for_nothing(told: ReadyFile, tmp_path: Path) -> None:
+    """In a shared /tmp anybody can write one; root's is believed."""
+    ready = tmp_path / "ready"
+    ready.write_text(told.render())
+    own = probe_readiness(ready)
+    os.chown(ready, ordinary_uid(), -1)
+
+    refusal = probe_readiness(ready)
+
+    assert own is not None
+    assert "no ssh banner" in own
+    assert refusal is not None
+    assert f"belongs to uid {ready.stat().st_uid}" in refusal
+
+
+@pytest.mark.parametrize("address", ["x" * 70, "..", "\0", "999.1.1.1", "\ud800"])
+def test_an_address_that_is_none_is_a_refusal_and_no_crash(address: str, tmp_path: Path) -> None:
+    """Whoever planted it."""
+    ready = tmp_path / "ready"
+    text = f"1 {os.getpid()} {address} 2222 mpi-agent w"
+    ready.write_bytes(text.encode(errors="surrogatepass"))
+
+    assert probe_readiness(ready) is not None

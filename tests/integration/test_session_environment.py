@@ -125,7 +125,8 @@ def test_a_session_by_the_script_is_like_any_other(root: Path, keys: JobKeys) ->
     assert (copied.returncode, copied.stdout, copied.stderr) == (0, data, b"")
     assert (coded.returncode, coded.stdout, coded.stderr) == (7, b"out\n", b"it's $HOME\n")
     assert killed.returncode == 255
-    assert (without_command.returncode, without_command.stdout) == (3, b"in\n")
+    assert (without_command.returncode, without_command.stdout) == (1, b"")
+    assert without_command.stderr == b"mpi-agent: this server runs commands, nothing else\n"
 
 
 def test_a_session_begins_in_the_workers_directory(root: Path, keys: JobKeys, backend: str) -> None:

@@ -8,14 +8,16 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 
 import pytest
 
-from mpi_agent.ssh.worker_protocol import Draining, OutOfMemory
+from mpi_agent.ssh.worker_protocol import Draining, Farewell, GraceOver, OutOfMemory
 from tests.fake_worker_call import FakeCall
 from tests.farm import Farm, FarmOptions, running_farm
-from tests.farm_launch import ALL_STACKS, Launched, launch
+from tests.farm_launch import ALL_STACKS, Launched, launch, running_launch
 from tests.stacks import require_stack
+from tests.waiting import wait_until
 from tests.workers import make_job_keys, open_directory
 
 pytestmark = pytest.mark.integration
@@ -101,13 +103,70 @@ def test_a_failed_launch_names_the_worker_that_ran_out_of_memory(played: _Played
     assert re.search(rf"failed with exit code 137 .* s: {re.escape(cause)} \(", ending), ending
 
 
-def test_a_success_beside_an_eviction_is_one_and_tells_it(played: _Played) -> None:
-    """The ranks were done in time."""
+DRAINING = Draining(signal_name="SIGTERM", grace_s=25.0, ranks=2)
+
+
+def test_a_success_of_ranks_that_saved_when_they_were_evicted_is_one_and_tells_it(
+    played: _Played,
+) -> None:
+    """Nothing of the program was left when that worker went, before the others were done."""
     address = played.farm.workers[2].address
-    played.call.behaves(address, tells=(Draining(signal_name="TERM", grace_s=25.0),))
+    played.call.behaves(address, tells=(DRAINING, Farewell()))
+
+    with running_launch(played.farm, require_stack("openmpi4")) as running:
+        wait_until("it is told", lambda: "is being evicted" in running.log.read_text())
+        launched = running.end()
+
+    played.call.behaves(address)
+    assert launched.code == 0
+    assert "; pi-worker-2.pi.default.svc was evicted (verdict=SUCCEEDED" in launched.said
+
+
+def test_an_eviction_where_nothing_of_a_program_ran_leaves_a_failure_as_it_is(
+    played: _Played,
+) -> None:
+    """A retry would fail again."""
+    address = played.farm.workers[2].address
+    idle = replace(DRAINING, ranks=0)
+    played.call.behaves(address, tells=(idle, Farewell()))
+
+    launched = launch(played.farm, require_stack("openmpi4"), "--code", "7")
+
+    played.call.behaves(address)
+    assert launched.code == 7
+    remark = "; pi-worker-2.pi.default.svc was evicted when no program ran there"
+    assert f"{remark} (verdict=PROGRAM_FAILED" in launched.said
+
+
+def test_a_success_is_none_once_a_worker_ended_what_was_left_and_all_others_hear_it(
+    played: _Played,
+) -> None:
+    """Mpirun says 0 as if nothing had happened; a worker may end with the code that it hears."""
+    address = played.farm.workers[2].address
+    played.call.behaves(address, tells=(DRAINING, GraceOver(), Farewell()))
+
+    with running_launch(played.farm, require_stack("openmpi4")) as running:
+        wait_until("it is told", lambda: "ends what is left" in running.log.read_text())
+        launched = running.end()
+
+    played.call.behaves(address)
+    lost = "pi-worker-2.pi.default.svc was evicted while it ran (mpirun: exit code 0)"
+    assert launched.code == 201
+    assert f"the program cannot have finished: {lost} (verdict=WORKERS_LOST" in launched.said
+    assert [played.call.codes(worker.address)[-1] for worker in played.farm.workers[:2]] == [
+        201
+    ] * 2
+
+
+def test_a_success_is_none_though_the_worker_says_so_only_when_it_hears_of_the_end(
+    played: _Played,
+) -> None:
+    """Mpirun may be faster than the worker's line."""
+    address = played.farm.workers[1].address
+    played.call.behaves(address, tells=(DRAINING,), last_words=(GraceOver(),))
 
     launched = launch(played.farm, require_stack("openmpi4"))
 
     played.call.behaves(address)
-    assert launched.code == 0
-    assert "; pi-worker-2.pi.default.svc is being evicted (verdict=SUCCEEDED" in launched.said
+    assert launched.code == 201
+    assert "pi-worker-1.pi.default.svc was evicted while it ran" in launched.said

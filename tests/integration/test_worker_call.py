@@ -39,7 +39,7 @@ pytestmark = pytest.mark.integration
 CARRIER = (sys.executable, "-I", "-S", worker_call.__file__)
 LIMIT_S = 20.0
 STATUS = b'{ "ready": true}\n'
-DRAINING = Draining(signal_name="SIGTERM", grace_s=30.0)
+DRAINING = Draining(signal_name="SIGTERM", grace_s=30.0, ranks=1)
 WATCH = render_call(Call(verb=Verb.WATCH, launcher=PI, run_id="a"))
 CLEAN = render_call(Call(verb=Verb.CLEAN, launcher=PI))
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
+import resource
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -134,7 +136,7 @@ def test_a_worker_that_is_evicted_or_out_of_memory_says_so(
     keys: JobKeys, root: Path, call: FakeCall, sshd: PlainSshd
 ) -> None:
     """While the program runs, and in its last words."""
-    draining = Draining(signal_name="TERM", grace_s=25.0)
+    draining = Draining(signal_name="SIGTERM", grace_s=25.0, ranks=1)
     no_memory = OutOfMemory(kills=2, used_bytes=3 * 1024**3, limit_bytes=4 * 1024**3)
     call.behaves(sshd.addresses[0], tells=(draining,))
     call.behaves(sshd.addresses[1], last_words=(no_memory,))
@@ -143,13 +145,27 @@ def test_a_worker_that_is_evicted_or_out_of_memory_says_so(
     watched.until(lambda: bool(watched.recorder.events), code=137)
 
     assert watched.recorder.events == [
-        WorkerEvicted(host="w-0", signal_name="TERM", grace_s=25.0),
+        WorkerEvicted(host="w-0", signal_name="SIGTERM", grace_s=25.0),
         WorkerExceededMemory(host="w-1", kills=2, used_bytes=3 * 1024**3, limit_bytes=4 * 1024**3),
     ]
-    assert [(news.host, news.is_evicted, news.kills) for news in watched.news] == [
-        ("w-0", True, 0),
-        ("w-1", False, 2),
-    ]
+    assert watched.news == (
+        WorkerNews(host="w-0", is_evicted=True, ranks=1),
+        WorkerNews(host="w-1", kills=2, used_bytes=3 * 1024**3, limit_bytes=4 * 1024**3),
+    )
+
+
+def test_a_worker_with_nonsense_in_its_lines_is_called_again_and_told_the_end(
+    keys: JobKeys, root: Path, call: FakeCall, sshd: PlainSshd
+) -> None:
+    """Numbers that cannot be are no news, and stumble nobody."""
+    address = sshd.addresses[0]
+    call.behaves(address, Way.NONSENSE)
+
+    watched = Watched(terms_of(keys, root), sshd.targets[0])
+    watched.until(lambda: call.heard(address).count("watch") == 2)
+
+    assert call.heard(address)[-1] == "over"
+    assert (watched.news, watched.recorder.events) == ((), [])
 
 
 def test_a_channel_that_ends_too_soon_is_opened_again(
@@ -286,6 +302,37 @@ def test_80_hosts_are_told_the_end_of_a_program_that_ran_and_of_one_that_did_not
     assert (short_everywhere, short.recorder.events) == (True, [])
 
 
+def test_80_hosts_are_watched_where_the_soft_limit_of_open_files_is_low(
+    keys: JobKeys, root: Path, call: FakeCall
+) -> None:
+    """The hard one leaves room; each channel is one file."""
+    variables = {**SKIPS_BASHRC, "MPI_AGENT_WORKER_CALL": str(call.path)}
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    with contextlib.ExitStack() as stack:
+        daemons = [
+            stack.enter_context(
+                running_sshd(keys, root, *ROOM, addresses=_MOST_ADDRESSES, environ=variables)
+            )
+            for _ in range(80 // _MOST_ADDRESSES)
+        ]
+        targets = [
+            SshTarget(name=f"w-{number}", address=address, port=sshd.port)
+            for number, (sshd, address) in enumerate(
+                (sshd, address) for sshd in daemons for address in sshd.addresses
+            )
+        ]
+        addresses = [target.address or "" for target in targets]
+        watched = Watched(terms_of(keys, root), *targets)
+        open_now = len(os.listdir("/proc/self/fd"))
+        stack.callback(resource.setrlimit, resource.RLIMIT_NOFILE, (soft, hard))
+        resource.setrlimit(resource.RLIMIT_NOFILE, (open_now + 40, hard))
+        watched.until(lambda: all(call.heard(address) == ["watch"] for address in addresses))
+        heard = [call.heard(address) for address in addresses]
+
+    assert heard == [["watch", "over"]] * 80
+    assert watched.recorder.events == []
+
+
 def test_launcher_and_worker_agree_over_a_real_sshd(keys: JobKeys, root: Path) -> None:
     """The worker's own agent and its own program, in place of the script."""
     state = open_state_directory(str(root / "state"))
@@ -299,7 +346,7 @@ def test_launcher_and_worker_agree_over_a_real_sshd(keys: JobKeys, root: Path) -
             async with WatchedWorkers([target], workers, CALL, emit=recorder) as watched:
                 watched.begin()
                 await until("the run began", served.mark.exists)
-                served.control.tell(Draining(signal_name="TERM", grace_s=25.0))
+                served.control.tell(Draining(signal_name="SIGTERM", grace_s=25.0, ranks=1))
                 await until("the launcher heard it", lambda: bool(recorder.events))
                 over_at_s = time.monotonic()
                 await watched.end(7)
@@ -313,7 +360,7 @@ def test_launcher_and_worker_agree_over_a_real_sshd(keys: JobKeys, root: Path) -
 
     assert served.ending.run_ids == ["ab12"]
     assert recorder.events == [
-        WorkerEvicted(host="w-0", signal_name="TERM", grace_s=25.0),
+        WorkerEvicted(host="w-0", signal_name="SIGTERM", grace_s=25.0),
         WorkerExceededMemory(host="w-0", kills=1, used_bytes=1, limit_bytes=2),
     ]
     assert took_s < 5.0

@@ -29,7 +29,7 @@ pytestmark = pytest.mark.integration
 
 SHORT_LEASE_S = 0.3
 LEASE_S = 0.8
-DRAINING = Draining(signal_name="SIGTERM", grace_s=30.0)
+DRAINING = Draining(signal_name="SIGTERM", grace_s=30.0, ranks=1)
 KILLS = OutOfMemory(kills=1, used_bytes=90, limit_bytes=100)
 
 

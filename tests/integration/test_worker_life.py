@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -27,6 +28,7 @@ from tests.workers import (
     free_address,
     require_program,
     running_worker,
+    worker_arguments,
     write_ssh_config,
 )
 
@@ -128,7 +130,23 @@ def test_an_evicted_worker_tells_the_launcher_and_lets_its_ranks_save(
         assert "saved" not in pair.said(0)
         log = pair.workers[1].log.read_text()
         assert "sent SIGUSR1 to ranks=1" in log
-        assert log.index("not ready any more") < log.index("nothing of any job is left")
+        assert log.index("not ready any more") < log.index("mpi-agent: drained in ")
+
+
+def test_a_daemon_has_its_time_after_its_ranks_and_no_more(root: Path, keys: JobKeys) -> None:
+    """Mpirun may be ending in order; when the grace is over, the job has lost this worker."""
+    options = ("--drain-signal", "USR1", "--grace", "2s")
+    with running_pair(keys, root, *options) as pair, pair.launch(SAVES_ON_USR1) as launcher:
+        pair.wait_for_ranks()
+        wait_until("the run is known", lambda: has_said(pair.workers[1], "a run began"))
+
+        code = pair.workers[1].stop()
+
+        ended, _, said = launcher.end()
+        assert code == 0
+        assert pair.said(1).endswith("saved\n")
+        assert has_said(pair.workers[1], "mpi-agent: drained in ")
+        assert ended == 201, said
 
 
 def test_a_rank_that_will_not_end_is_killed_when_the_grace_is_over_and_counted(
@@ -229,6 +247,74 @@ def test_a_login_of_a_person_is_not_touched_by_the_end_of_a_job(root: Path, keys
             assert code == 0, said
             assert person.poll() is None
             person.kill()
+
+
+def test_a_signal_at_any_moment_of_the_start_ends_the_worker_in_good_order(
+    root: Path, keys: JobKeys
+) -> None:
+    """Kubernetes may delete a pod as soon as it has made it."""
+    address, port = free_address()
+    for number in range(12):
+        state = root / f"early-{number}"
+        words = worker_arguments(keys, state, "pi-worker-0", address, port)
+        with subprocess.Popen((sys.executable, *words), stderr=subprocess.PIPE, text=True) as popen:
+            assert popen.stderr is not None
+            for _ in range(number // 3):  # further on in its start each time
+                popen.stderr.readline()
+            popen.send_signal(signal.SIGTERM)
+            _, said = popen.communicate(timeout=LIMIT_S)
+
+            # the signal itself ends a Python that has not come as far as our first line
+            assert popen.returncode in (0, -signal.SIGTERM), said
+            assert "Traceback" not in said
+            assert not (state / "ready").exists()
+
+
+@pytest.mark.parametrize("number", [signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2, signal.SIGALRM])
+def test_a_signal_that_means_nothing_to_a_worker_does_not_end_it(
+    root: Path, keys: JobKeys, number: signal.Signals
+) -> None:
+    """People send HUP to sshd."""
+    with running_worker(keys, root, "--sshd", "builtin") as worker:
+        worker.popen.send_signal(number)
+
+        config = write_ssh_config(keys, root, (worker,))
+        client = (sys.executable, "-m", "mpi_agent", "ssh")
+        assert dial(client, config, worker.name, "echo in").stdout == b"in\n"
+
+
+def test_a_worker_whose_files_were_removed_is_not_ready_and_ends(
+    root: Path, keys: JobKeys, backend: str
+) -> None:
+    """A cleaner of /tmp went by; a new container makes the files anew."""
+    with running_worker(keys, root, "--sshd", backend) as worker:
+        shutil.rmtree(worker.state)
+
+        assert worker.popen.wait(LIMIT_S) == 73
+        assert has_said(worker, "was removed while the worker ran")
+        assert has_said(worker, "--state-dir")
+
+
+def test_a_worker_that_cannot_start_leaves_no_socket(root: Path, keys: JobKeys) -> None:
+    """The next one would have to find out that nobody is behind it."""
+    address, port = free_address()
+    keys.private_path.write_text("not a key")
+    words = worker_arguments(keys, root / "state", "pi-worker-0", address, port)
+
+    done = subprocess.run((sys.executable, *words), capture_output=True, timeout=LIMIT_S)
+
+    assert done.returncode == 77
+    assert not (root / "state" / "worker.sock").exists()
+
+
+def test_an_address_of_another_machine_is_refused_at_once(root: Path, keys: JobKeys) -> None:
+    """As a setting that cannot work, not as a port that may become free."""
+    words = worker_arguments(keys, root / "state", "pi-worker-0", "192.0.2.77", 2222)
+
+    done = subprocess.run((sys.executable, *words), capture_output=True, timeout=LIMIT_S)
+
+    assert done.returncode == 78
+    assert b"no address of this container" in done.stderr
 
 
 def test_the_status_is_told_in_a_session_and_by_the_command(root: Path, keys: JobKeys) -> None:

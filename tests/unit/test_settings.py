@@ -11,12 +11,12 @@ from mpi_agent.command_settings import (
     LocalSettings,
     PlanSettings,
     WaitSettings,
-    WorkerSettings,
 )
 from mpi_agent.errors import SettingsError
 from mpi_agent.given import Given, parse_duration_s
 from mpi_agent.setting_words import Backend, Form, HostfileDialect, PlanForm, Slots
 from mpi_agent.settings import ALL_SETTINGS, unknown_variables, variable_of
+from mpi_agent.worker_settings import SidecarSettings, WorkerSettings
 
 
 def given(command: str, environ: dict[str, str] | None = None, **flags: str) -> Given:
@@ -154,3 +154,29 @@ def test_no_setting_is_called_like_a_variable_of_a_service() -> None:
 
     assert not {n for n in names if n.startswith("MPI_AGENT_SERVICE")}
     assert not names & {"MPI_AGENT_PORT", "MPI_AGENT_HOST"}
+
+
+@pytest.mark.parametrize("name", ["a b", "../x", "a,b", "wörker", "a\nb", "*", "-x", "x" * 254])
+def test_a_worker_has_the_name_of_a_host_or_none(name: str) -> None:
+    """It stands in a certificate, in a banner and in every log."""
+    with pytest.raises(SettingsError, match="no name of a host"):
+        WorkerSettings.from_given(Given("worker", {"worker-name": name}, {}))
+
+
+@pytest.mark.parametrize("command", ["worker", "sidecar"])
+def test_one_port_cannot_be_for_ssh_and_for_http(command: str) -> None:
+    """The agent would be in its own way, and blame a neighbour."""
+    kind = WorkerSettings if command == "worker" else SidecarSettings
+    with pytest.raises(SettingsError, match="port 3222 twice"):
+        kind.from_given(Given(command, {"ssh-port": "3222", "http-port": "3222"}, {}))
+
+
+@pytest.mark.parametrize(
+    ("command", "name"), [("worker", "listen-address"), ("sidecar", "ssh-address")]
+)
+@pytest.mark.parametrize("value", ["127.9.0.1:3222", "nosuch.invalid", "300.1.1.1"])
+def test_an_address_is_one_and_no_name(command: str, name: str, value: str) -> None:
+    """A worker that tries one for ever tells nobody what is wrong."""
+    kind = WorkerSettings if command == "worker" else SidecarSettings
+    with pytest.raises(SettingsError, match="no address"):
+        kind.from_given(Given(command, {name: value}, {}))

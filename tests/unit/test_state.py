@@ -55,3 +55,41 @@ def test_a_file_has_its_mode_and_its_whole_content_at_once(tmp_path: Path) -> No
     assert path.read_bytes() == b"new"
     assert path.stat().st_mode & 0o777 == 0o400
     assert list(state.path.iterdir()) == [path]
+
+
+@pytest.fixture
+def open_to_readers(tmp_path: Path) -> Path:
+    """Give a directory as `mkdir` makes it."""
+    path = tmp_path / "state"
+    path.mkdir()
+    path.chmod(0o755)
+    return path
+
+
+def test_an_empty_directory_that_others_may_look_into_is_closed_to_them(
+    open_to_readers: Path,
+) -> None:
+    """As made by an image for nothing else."""
+    state = open_state_directory(str(open_to_readers))
+
+    assert state.path.stat().st_mode & 0o7777 == 0o700
+
+
+def test_a_directory_with_something_in_it_keeps_its_mode(open_to_readers: Path) -> None:
+    """It may be a home, or shared; the files that we keep there are closed themselves."""
+    (open_to_readers / "results.csv").touch()
+
+    state = open_state_directory(str(open_to_readers))
+    path = state.write("job_key", "secret")
+
+    assert state.path.stat().st_mode & 0o7777 == 0o755
+    assert path.stat().st_mode & 0o7777 == 0o600
+
+
+@pytest.mark.parametrize("mode", [0o775, 0o757, 0o1777])
+def test_a_directory_in_which_others_may_write_is_refused(open_to_readers: Path, mode: int) -> None:
+    """Even when it is empty: whatever they have planted there meanwhile is not seen."""
+    open_to_readers.chmod(mode)
+
+    with pytest.raises(StateDirectoryError, match="is open to others"):
+        open_state_directory(str(open_to_readers))

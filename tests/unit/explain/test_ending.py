@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+from dataclasses import replace
 
 import pytest
 
@@ -186,7 +187,7 @@ def out_of_memory(host: str, used: float | None, limit: float | None) -> WorkerN
         (0.99, 1, "out of memory on w-3, 1 of 1 GiB"),
         (0.5, 1.5, "out of memory on w-3, 0.5 of 1.5 GiB"),
         (None, 32, "out of memory on w-3, limit 32 GiB"),
-        (250, None, "out of memory on w-3, at 250 GiB"),
+        (250, None, "out of memory on w-3, 250 GiB in use"),
         (None, None, "out of memory on w-3"),
     ],
 )
@@ -222,53 +223,96 @@ def test_several_workers_that_ran_out_of_memory_are_folded() -> None:
     )
 
 
+RANKS_TOLD = WorkerNews(host="w-1", is_evicted=True, ranks=4)
+IDLE = WorkerNews(host="w-2", is_evicted=True)
+GRACE_OVER = WorkerNews(host="w-3", is_evicted=True, ranks=4, is_lost=True)
+DAEMON_ENDED = WorkerNews(host="w-4", is_evicted=True, is_lost=True)
+GAVE_UP = WorkerNews(host="w-5", is_lost=True)
+
+
 def test_evictions_are_told_with_what_became_of_the_worker() -> None:
     """After the cause, if there is one."""
-    news = [
-        WorkerNews(host="w-1", is_evicted=True),
-        WorkerNews(host="w-2", is_evicted=True, is_gone=True),
-        WorkerNews(host="w-3", is_evicted=True, is_gone=True),
-    ]
+    told = with_news(ended(1), [RANKS_TOLD, IDLE, GRACE_OVER, GAVE_UP]).summary
+    both = with_news(ended(1), [out_of_memory("w-0", None, None), RANKS_TOLD]).summary
 
-    told = with_news(ended(1), news).summary
-    both = with_news(ended(1), [out_of_memory("w-0", None, None), news[0]]).summary
-
-    assert told == f"{ended(1).summary}; w-[2-3] were evicted, w-1 is being evicted"
-    assert both == f"{ended(1).summary}: out of memory on w-0; w-1 is being evicted"
+    evicted = "w-[1,3] were evicted, w-2 was evicted when no program ran there, w-5 went away"
+    assert told == f"{ended(1).summary}; {evicted}"
+    assert both == f"{ended(1).summary}: out of memory on w-0; w-1 was evicted"
 
 
 @pytest.mark.parametrize(
     "ending", [ended(0), ended(1, stop=signal.SIGTERM)], ids=["success", "stop"]
 )
 def test_what_workers_tell_is_a_remark_to_an_ending_that_has_its_reason(ending: Ending) -> None:
-    """A success stays one."""
-    told = with_news(
-        ending, [out_of_memory("w-0", None, None), WorkerNews(host="w-1", is_evicted=True)]
-    )
+    """A program that saved and ended with 0 when its worker was evicted has succeeded."""
+    told = with_news(ending, [out_of_memory("w-0", None, None), RANKS_TOLD])
 
-    assert told.summary == f"{ending.summary}; out of memory on w-0; w-1 is being evicted"
+    assert told.summary == f"{ending.summary}; out of memory on w-0; w-1 was evicted"
     assert (told.verdict, told.exit_code) == (ending.verdict, ending.exit_code)
 
 
 @pytest.mark.parametrize("code", [0, 1, 255])
-def test_a_program_that_lost_a_worker_to_an_eviction_is_no_success_and_no_failure_of_its_own(
-    code: int,
+@pytest.mark.parametrize("lost", [GRACE_OVER, DAEMON_ENDED, GAVE_UP], ids=lambda news: news.host)
+def test_a_program_that_was_ended_on_a_worker_is_no_success_and_no_failure_of_its_own(
+    code: int, lost: WorkerNews
 ) -> None:
     """Open MPI 5 says any of these; a retry may help."""
-    news = [WorkerNews(host="w-1", is_evicted=True, is_gone=True)]
-
-    told = with_news(ended(code), news)
+    told = with_news(ended(code), [lost])
 
     assert (told.verdict, told.exit_code) == (Verdict.WORKERS_LOST, 201)
-    assert "w-1 was evicted" in told.summary
+    assert f"{lost.host} w" in told.summary
     assert "succeeded" not in told.summary
 
 
-def test_a_program_that_fails_while_a_worker_drains_lost_that_worker() -> None:
+def test_a_success_that_is_none_names_who_was_lost_under_it_and_the_others_apart() -> None:
+    """With mpirun's own word."""
+    news = [GRACE_OVER, RANKS_TOLD, out_of_memory("w-0", None, None)]
+
+    assert with_news(ended(0), news).summary == (
+        "the program cannot have finished: w-3 was evicted while it ran (mpirun: exit code 0)"
+        "; out of memory on w-0; w-1 was evicted"
+    )
+
+
+@pytest.mark.parametrize("code", [1, 137, 255])
+def test_a_program_that_fails_once_ranks_of_it_were_told_to_go_lost_that_worker(code: int) -> None:
     """Its ranks there left, which the others do not survive."""
-    told = with_news(ended(1), [WorkerNews(host="w-1", is_evicted=True)])
+    told = with_news(ended(code), [RANKS_TOLD])
 
     assert (told.verdict, told.exit_code) == (Verdict.WORKERS_LOST, 201)
+
+
+@pytest.mark.parametrize("code", [0, 1, 7, 137, 255])
+def test_an_eviction_where_no_program_ran_changes_neither_verdict_nor_code(code: int) -> None:
+    """The ranks there had ended before, or it never had any."""
+    told = with_news(ended(code), [IDLE])
+
+    assert told.summary == f"{ended(code).summary}; w-2 was evicted when no program ran there"
+    assert (told.verdict, told.exit_code) == (ended(code).verdict, ended(code).exit_code)
+
+
+@pytest.mark.parametrize("news", [RANKS_TOLD, IDLE, GRACE_OVER], ids=lambda news: news.host)
+def test_a_stop_beside_an_eviction_stays_a_stop(news: WorkerNews) -> None:
+    """The operator deletes all pods at once."""
+    told = with_news(ended(1, stop=signal.SIGTERM), [news])
+
+    assert (told.verdict, told.exit_code) == (Verdict.STOPPED, 143)
+
+
+def test_a_program_on_fewer_hosts_is_a_lost_worker_only_where_one_was_lost_under_it() -> None:
+    """Mpirun said 0, so the ranks that were told to go did not make it fail."""
+    fewer = on_fewer_hosts(ended(0), WHY, ended_for_it=False)
+
+    assert with_news(fewer, [RANKS_TOLD]).exit_code == 78
+    assert with_news(fewer, [GRACE_OVER]).exit_code == 201
+
+
+def test_news_that_comes_later_is_weighed_with_what_came_before() -> None:
+    """The same ending, whatever was known at the first look."""
+    first = with_news(ended(0), [RANKS_TOLD])
+    later = with_news(ended(0), [replace(RANKS_TOLD, is_lost=True)])
+
+    assert (first.exit_code, later.exit_code) == (0, 201)
 
 
 def test_an_ending_without_news_stays_as_it_is() -> None:

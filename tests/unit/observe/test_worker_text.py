@@ -23,7 +23,6 @@ from mpi_agent.job.worker_events import (
     WorkerReady,
 )
 from mpi_agent.observe.log import JsonLog, render_event
-from mpi_agent.observe.worker_text import render_amount
 
 _GIB = 1 << 30
 
@@ -65,7 +64,7 @@ def level_of(event: Event) -> str:
         ),
         (
             MemoryExceeded(kills=1, used_bytes=int(31.9 * _GIB), limit_bytes=32 * _GIB),
-            "out of memory: the kernel killed 1 process, 31.9 of 32.0 GiB",
+            "out of memory: the kernel killed 1 process, 31.9 of 32 GiB",
         ),
         (
             WorkerExceededMemory(host="pi-worker-3", kills=2, used_bytes=None, limit_bytes=None),
@@ -97,24 +96,6 @@ def level_of(event: Event) -> str:
 def test_what_happened_is_one_sentence(event: Event, line: str) -> None:
     """With a dash for what is not known, and without what does not matter."""
     assert render_event(event) == line
-
-
-@pytest.mark.parametrize(
-    ("used", "limit", "text"),
-    [
-        (int(31.9 * _GIB), 32 * _GIB, "31.9 of 32.0 GiB"),
-        (600 << 20, 512 << 20, "600.0 of 512.0 MiB"),
-        (100 << 20, 2 * _GIB, "0.1 of 2.0 GiB"),
-        (None, 2 * _GIB, "of 2.0 GiB"),
-        (3 * _GIB, None, "3.0 GiB in use"),
-        (None, None, ""),
-    ],
-)
-def test_memory_is_told_in_the_unit_of_its_limit(
-    used: int | None, limit: int | None, text: str
-) -> None:
-    """So that both numbers can be compared at a glance."""
-    assert render_amount(used, limit) == text
 
 
 @pytest.mark.parametrize(

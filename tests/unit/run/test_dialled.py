@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import os
+import resource
 from pathlib import Path
 
 import pytest
@@ -136,3 +139,21 @@ def test_nothing_is_ever_given_up_once_every_host_was_dialled(tmp_path: Path) ->
         return bool(done)
 
     assert run_in_virtual_time(watch) is False
+
+
+def test_marks_that_cannot_be_read_now_are_read_later(tmp_path: Path) -> None:
+    """There may be no file descriptor left: that is no reason to end a program that runs."""
+    hosts = dialled_hosts(tmp_path, "w-0")
+    limits = resource.getrlimit(resource.RLIMIT_NOFILE)
+    with contextlib.ExitStack() as stack:
+        stack.callback(resource.setrlimit, resource.RLIMIT_NOFILE, limits)
+        lowest = os.dup(0)
+        os.close(lowest)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (lowest, limits[1]))
+        with pytest.raises(OSError, match="Too many open files"):
+            os.listdir(tmp_path)
+
+        missing_without_files = hosts.missing
+
+    assert missing_without_files == _NAMES
+    assert hosts.missing == ("w-1", "w-2")

@@ -5,10 +5,11 @@ from __future__ import annotations
 import asyncio
 import itertools
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 
-from mpi_agent.job.events import Event, Noted
+from mpi_agent.job.events import Event, EventSink, Noted
 from mpi_agent.job.worker_events import WorkerEvicted, WorkerExceededMemory
 from mpi_agent.job.worker_news import WorkerNews
 from mpi_agent.run.watched import END_LIMIT_S, WatchedWorkers, interval_s
@@ -19,6 +20,7 @@ from mpi_agent.ssh.worker_protocol import (
     Call,
     Draining,
     Farewell,
+    GraceOver,
     LauncherId,
     Line,
     OutOfMemory,
@@ -30,7 +32,7 @@ from mpi_agent.ssh.worker_protocol import (
 from tests.fakes import EventRecorder, run_in_virtual_time
 
 CALL = Call(verb=Verb.WATCH, launcher=LauncherId(name="launcher", container="1"), run_id="ab12")
-DRAINING = Draining(signal_name="TERM", grace_s=25.0)
+DRAINING = Draining(signal_name="TERM", grace_s=25.0, ranks=1)
 NO_MEMORY = OutOfMemory(kills=1, used_bytes=100, limit_bytes=200)
 LEASE_S = 60.0
 
@@ -39,6 +41,7 @@ Said = Line | Exception
 """What a worker says, or how its channel ends."""
 
 LOST = ChannelBrokenError("lost")
+REFUSED = ChannelBrokenError("refused")
 WATCHING = Watching(worker="w", lease_s=LEASE_S)
 
 
@@ -97,6 +100,11 @@ class _Workers:
         first: what each says at the start, by its name.
         refuses: how many times opening fails, for each host.
         login_s: what a login takes.
+        trouble: with which opening fails.
+
+    Attributes:
+        dead: names of hosts that are not there any more, so that logins fail at their limit.
+        latest: the last channel to each host.
     """
 
     def __init__(
@@ -106,13 +114,17 @@ class _Workers:
         answers: Callable[[Line], Said | None] = polite,
         refuses: int = 0,
         login_s: float = 0.1,
+        trouble: Exception = REFUSED,
     ) -> None:
         self._first_of = first_of or (lambda _: first or (WATCHING,))
         self._answers = answers
         self._login_s = login_s
+        self.dead: set[str] = set()
+        self._trouble = trouble
         self.refuses = refuses
         self.tried_at_s: dict[str, list[float]] = {}
         self.channels: list[_Channel] = []
+        self.latest: dict[str, _Channel] = {}
         self.logging_in = 0
         self.most_logging_in = 0
 
@@ -124,13 +136,14 @@ class _Workers:
         self.logging_in += 1
         self.most_logging_in = max(self.most_logging_in, self.logging_in)
         try:
-            await asyncio.sleep(self._login_s)
+            await asyncio.sleep(15.0 if worker.name in self.dead else self._login_s)
         finally:
             self.logging_in -= 1
-        if len(tries) <= self.refuses:
-            raise ChannelBrokenError("refused")
+        if len(tries) <= self.refuses or worker.name in self.dead:
+            raise self._trouble
         channel = _Channel(self._first_of(worker.name), self._answers)
         self.channels.append(channel)
+        self.latest[worker.name] = channel
         return channel
 
 
@@ -138,10 +151,17 @@ class _Job:
     """Watched workers `w-0`, `w-1` and so on, for some time."""
 
     def __init__(
-        self, workers: _Workers, count: int = 1, is_dialling: Callable[[], bool] = lambda: False
+        self,
+        workers: _Workers,
+        count: int = 1,
+        is_dialling: Callable[[], bool] = lambda: False,
+        room: Callable[[int], int] = lambda count: count,
+        log: EventSink | None = None,
     ) -> None:
         self.workers = workers
         self.recorder = EventRecorder()
+        self._emit = log or self.recorder
+        self._room = room
         self.ended_in_s = 0.0
         self.news: tuple[WorkerNews, ...] = ()
         self._count = count
@@ -153,7 +173,12 @@ class _Job:
         async def work(loop: asyncio.AbstractEventLoop) -> None:
             targets = [SshTarget(name=f"w-{n}", port=22) for n in range(self._count)]
             async with WatchedWorkers(
-                targets, self.workers, CALL, emit=self.recorder, is_dialling=self._is_dialling
+                targets,
+                self.workers,
+                CALL,
+                emit=self._emit,
+                is_dialling=self._is_dialling,
+                room=self._room,
             ) as watched:
                 if steps:
                     watched.begin()
@@ -165,7 +190,7 @@ class _Job:
                 over_at_s = loop.time()
                 await watched.end(code)
                 self.ended_in_s = loop.time() - over_at_s
-                self.news = watched.news
+            self.news = watched.news
 
         run_in_virtual_time(work)
         assert all(channel.is_closed for channel in self.workers.channels)
@@ -305,13 +330,28 @@ def test_hosts_without_an_agent_are_told_in_one_line_and_left_alone() -> None:
     assert len(workers.tried_at_s["w-0"]) == 1
 
 
-def test_a_worker_that_does_not_take_the_call_is_left_alone() -> None:
+def test_a_worker_that_does_not_know_the_call_is_left_alone() -> None:
     """It speaks another protocol."""
     workers = _Workers(Refused(why="there is no verb 'watch'"))
 
     job = _Job(workers).runs(30.0)
 
     assert job.noted() == ["w-0: the agent there cannot be spoken with; not watched"]
+    assert len(workers.tried_at_s["w-0"]) == 1
+
+
+@pytest.mark.parametrize(
+    "why", ["64 others are speaking to this worker", "this worker is ending", "internal error"]
+)
+def test_a_worker_that_does_not_take_the_call_now_is_called_again(why: str) -> None:
+    """Though it was never spoken with: whoever is not watched would live on without us."""
+    beginnings: list[tuple[Said, ...]] = [(Refused(why=why),), (Refused(why=why),), (WATCHING,)]
+    workers = _Workers(first_of=lambda _: beginnings.pop(0))
+
+    job = _Job(workers).runs(30.0)
+
+    assert workers.channels[-1].heard[-1] == Over(exit_code=0)
+    assert job.noted() == []
 
 
 def test_a_worker_that_was_watched_is_called_again_after_a_refusal() -> None:
@@ -345,7 +385,7 @@ def test_what_a_worker_tells_is_an_event_and_news_for_the_ending() -> None:
         WorkerExceededMemory(host="w-0", kills=1, used_bytes=100, limit_bytes=200)
     ]
     assert job.news == (
-        WorkerNews(host="w-0", is_evicted=True, kills=1, used_bytes=100, limit_bytes=200),
+        WorkerNews(host="w-0", is_evicted=True, ranks=1, kills=1, used_bytes=100, limit_bytes=200),
     )
 
 
@@ -369,25 +409,204 @@ def test_what_is_told_between_the_end_and_the_farewell_counts() -> None:
     assert [news.kills for news in job.news] == [1]
 
 
-def test_an_evicted_worker_that_cannot_be_reached_any_more_is_gone() -> None:
-    """Without a note that it did not answer: that was to be expected."""
-    workers = _Workers(WATCHING, DRAINING)
-
-    def go() -> None:
-        workers.refuses = 1000
-        workers.channels[0].tell(LOST)
-
-    job = _Job(workers).runs(1.0, go, 5.0)
-
-    assert job.news == (WorkerNews(host="w-0", is_evicted=True, is_gone=True),)
-    assert job.noted() == []
+EVICTED = WorkerNews(host="w-0", is_evicted=True, ranks=1)
 
 
-def test_an_evicted_worker_that_said_farewell_before_the_end_is_gone_too() -> None:
-    """It has ended; it is not called again."""
+def test_an_evicted_worker_that_said_farewell_before_the_end_has_ended_in_time() -> None:
+    """Its ranks saved and went; it is not called again."""
     workers = _Workers(WATCHING, DRAINING)
 
     job = _Job(workers).runs(1.0, lambda: workers.channels[0].tell(Farewell()), 5.0)
 
-    assert job.news == (WorkerNews(host="w-0", is_evicted=True, is_gone=True),)
+    assert job.news == (EVICTED,)
     assert len(workers.channels) == 1
+
+
+def test_a_worker_that_ends_what_is_left_of_the_program_is_lost() -> None:
+    """Told once, before its farewell."""
+    workers = _Workers(WATCHING, DRAINING)
+
+    def ends() -> None:
+        for said in (GraceOver(), GraceOver(), Farewell()):
+            workers.channels[0].tell(said)
+
+    job = _Job(workers).runs(25.0, ends, 5.0, code=1)
+
+    assert job.news == (replace(EVICTED, is_lost=True),)
+    assert job.noted() == ["w-0 ends what is left of the program there"]
+
+
+def test_a_worker_that_ends_what_is_left_while_it_hears_of_the_end_is_lost_too() -> None:
+    """Mpirun was faster than the worker's line."""
+    workers = _Workers(WATCHING, DRAINING, answers=mute)
+
+    async def last_words(channel: _Channel) -> None:
+        while Over(exit_code=0) not in channel.heard:
+            await asyncio.sleep(0.01)
+        channel.tell(GraceOver())
+        channel.tell(Farewell())
+
+    tasks: list[asyncio.Task[None]] = []
+    job = _Job(workers).runs(
+        1.0, lambda: tasks.append(asyncio.create_task(last_words(workers.channels[0])))
+    )
+
+    assert job.news == (replace(EVICTED, is_lost=True),)
+
+
+def test_a_channel_that_was_cut_says_nothing_of_an_evicted_worker() -> None:
+    """Neither by the network, nor by us when it did not answer in time."""
+    cut_by_us = _Workers(WATCHING, DRAINING, answers=mute)
+    cut = _Workers(WATCHING, DRAINING)
+
+    def go() -> None:
+        cut.refuses = 1000
+        cut.channels[0].tell(LOST)
+
+    by_us, by_the_network = _Job(cut_by_us).runs(1.0), _Job(cut).runs(1.0, go, 5.0)
+
+    assert by_us.news == by_the_network.news == (EVICTED,)
+    assert by_us.noted() == by_the_network.noted() == []
+
+
+def die(workers: _Workers, *numbers: int) -> None:
+    """Let hosts go away, and their channels with them."""
+    for number in numbers:
+        workers.dead.add(f"w-{number}")
+        workers.latest[f"w-{number}"].tell(LOST)
+
+
+def test_an_evicted_worker_that_cannot_be_reached_any_more_is_not_waited_for() -> None:
+    """It lets nobody in."""
+    workers = _Workers(WATCHING, DRAINING)
+
+    job = _Job(workers).runs(1.0, lambda: die(workers, 0), 2.0)
+
+    assert job.ended_in_s < 0.01
+
+
+def test_workers_that_are_dead_for_long_do_not_hold_up_the_end() -> None:
+    """Nor do their logins take the place of those that can be told."""
+    workers = _Workers()
+
+    job = _Job(workers, count=41).runs(
+        5.0,
+        lambda: die(workers, *range(40)),
+        100.0,
+        lambda: workers.latest["w-40"].tell(LOST),
+        0.2,
+        code=7,
+    )
+
+    assert job.ended_in_s == pytest.approx(0.1)
+    assert workers.latest["w-40"].heard == [Over(exit_code=7)]
+    assert job.noted() == [
+        "w-[0-39] did not hear of the program's end: every login failed for 20 s or longer"
+    ]
+
+
+def test_a_worker_that_was_lost_a_moment_ago_has_the_time_of_a_login() -> None:
+    """Its sshd may be on its way up again."""
+    workers = _Workers()
+
+    job = _Job(workers).runs(5.0, lambda: workers.channels[0].tell(LOST), 0.2, code=7)
+
+    assert workers.channels[1].heard == [Over(exit_code=7)]
+    assert job.ended_in_s == pytest.approx(0.1)
+
+
+def test_a_worker_that_tells_of_memory_without_end_is_told_once_a_second() -> None:
+    """With all that it told; the last of it when nothing more comes."""
+    workers = _Workers()
+
+    def flood() -> None:
+        for _ in range(1000):
+            workers.channels[0].tell(NO_MEMORY)
+
+    job = _Job(workers).runs(1.0, flood, 0.5, flood, 1.0, flood, code=137)
+
+    told = [e.kills for e in job.recorder.events if isinstance(e, WorkerExceededMemory)]
+    assert told == [1, 2000, 999]
+    assert [news.kills for news in job.news] == [3000]
+
+
+FAULT = RuntimeError("of ours")
+FAULT_NOTE = "cannot watch a worker: RuntimeError: of ours; it is tried again"
+
+
+def test_a_fault_of_ours_ends_no_watch_and_is_told_once() -> None:
+    """After its lease a worker would end ranks that are well."""
+    workers = _Workers(refuses=3, trouble=FAULT)
+
+    job = _Job(workers, count=3).runs(30.0)
+
+    assert job.noted() == [FAULT_NOTE]
+    assert [channel.heard[-1] for channel in workers.channels] == [Over(exit_code=0)] * 3
+
+
+def test_a_fault_while_we_hear_or_speak_breaks_the_channel_at_once() -> None:
+    """Not only when the worker has fallen silent."""
+
+    def fail_once(line: Line) -> Said | None:
+        if len(workers.channels) == 1:
+            raise FAULT
+        return polite(line)
+
+    workers = _Workers(answers=fail_once)
+    heard = _Workers(WATCHING)
+    speaking = _Job(workers).runs(16.0)
+    hearing = _Job(heard).runs(1.0, lambda: heard.channels[0].tell(FAULT), 1.0)
+
+    assert (len(workers.channels), len(heard.channels)) == (2, 2)
+    assert speaking.noted() == hearing.noted() == [FAULT_NOTE]
+
+
+def test_a_log_that_fails_ends_no_watch() -> None:
+    """What could not be told is known all the same."""
+
+    def fail(_: Event) -> None:
+        raise FAULT
+
+    workers = _Workers(WATCHING, DRAINING)
+
+    job = _Job(workers, log=fail).runs(30.0, code=1)
+
+    assert job.news == (EVICTED,)
+    assert workers.channels[-1].heard[-1] == Over(exit_code=1)
+
+
+def test_all_are_watched_though_nobody_can_say_whether_mpirun_dials() -> None:
+    """And the fault is told in the end."""
+
+    def fail() -> bool:
+        raise FAULT
+
+    workers = _Workers()
+
+    job = _Job(workers, count=40, is_dialling=fail).runs(5.0)
+
+    assert len(workers.channels) == 40
+    assert job.noted() == [FAULT_NOTE]
+
+
+def test_with_room_for_fewer_channels_the_rest_hears_the_end() -> None:
+    """Nobody's place is taken while the program runs, not even by whoever it broke for."""
+    workers = _Workers()
+    seen = []
+
+    job = _Job(workers, count=40, room=lambda _: 10).runs(
+        30.0,
+        lambda: workers.channels[3].tell(LOST),
+        30.0,
+        lambda: seen.append([channel.heard for channel in workers.channels]),
+        code=7,
+    )
+
+    (heard,) = seen
+    assert len(heard) == 11
+    assert len(workers.channels) == 41
+    assert sum(channel.heard[-1] == Over(exit_code=7) for channel in workers.channels) == 40
+    assert job.noted() == [
+        "cannot watch more than 10 of 40 workers: the limit of open files"
+        "; the others only hear when the program has ended"
+    ]

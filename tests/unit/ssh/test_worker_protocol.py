@@ -18,6 +18,7 @@ from mpi_agent.ssh.worker_protocol import (
     Cleaned,
     Draining,
     Farewell,
+    GraceOver,
     LauncherId,
     Line,
     OutOfMemory,
@@ -32,10 +33,11 @@ from mpi_agent.ssh.worker_protocol import (
     render_line,
 )
 
-KINDS = (Alive, Over, Cleaned, Watching, Draining, OutOfMemory, Farewell, Refused)
+KINDS = (Alive, Over, Cleaned, Watching, Draining, GraceOver, OutOfMemory, Farewell, Refused)
 WORDS = st.text(max_size=100).filter(str.isprintable)
-NUMBERS = st.integers(0, 255)
-SECONDS = st.floats(allow_nan=False, allow_infinity=False) | st.integers(-(2**60), 2**60)
+RUN_IDS = st.text(st.characters(min_codepoint=32, max_codepoint=126), min_size=1, max_size=128)
+NUMBERS = st.integers(1, 255)
+SECONDS = st.floats(0, 1e9) | st.integers(0, 10**9)
 VALUES: dict[Any, st.SearchStrategy[Any]] = {
     int: NUMBERS,
     str: WORDS,
@@ -57,7 +59,7 @@ CALLS = st.builds(
     Call,
     verb=st.sampled_from(Verb),
     launcher=LAUNCHERS,
-    run_id=WORDS.filter(bool),
+    run_id=RUN_IDS,
 )
 
 
@@ -73,7 +75,7 @@ def test_a_line_arrives_as_it_was_said(line: Line) -> None:
 
 @given(CALLS)
 def test_a_call_arrives_as_it_was_said(call: Call) -> None:
-    """Names in any script among them."""
+    """Names of launchers in any script among them."""
     assert parse_call(render_call(call)) == call
 
 
@@ -88,12 +90,38 @@ def test_a_line_of_an_unknown_kind_is_passed_over() -> None:
     assert parse_line(b'{"kind":"weather","is":"fine"}\n') is None
 
 
+def test_an_older_agent_does_not_say_what_is_left() -> None:
+    """And is understood all the same."""
+    assert parse_line(b'{"kind":"cleaned","ended":3,"killed":1}') == Cleaned(ended=3, killed=1)
+
+
+def test_only_what_a_worker_does_not_know_is_refused_for_ever() -> None:
+    """The rest may pass: it is ending, or has too many callers."""
+    with pytest.raises(ProtocolError) as unknown:
+        parse_call(b'{"verb":"dance"}')
+
+    assert Refused(why=str(unknown.value)).is_for_ever
+    assert not Refused(why="64 others are speaking to this worker").is_for_ever
+
+
 def test_fields_that_are_not_known_are_passed_over() -> None:
     """In lines, in calls, and in launchers."""
     assert parse_line(b'{"kind":"over","exit_code":3,"mood":"good"}') == Over(exit_code=3)
     assert parse_call(
         b'{"verb":"clean","launcher":{"name":"a","container":"b","zone":"c"},"haste":true}'
     ) == Call(verb=Verb.CLEAN, launcher=LauncherId(name="a", container="b"))
+
+
+def _no_memory(kills: str, used: str, limit: str) -> bytes:
+    text = f'{{"kind":"out-of-memory","kills":{kills},"used_bytes":{used},"limit_bytes":{limit}}}'
+    return text.encode()
+
+
+@pytest.mark.parametrize("deep", [1, 500, 900, 990, 3000])
+def test_a_value_of_any_depth_is_refused_in_a_sentence(deep: int) -> None:
+    """What can be read as JSON can be shown too."""
+    with pytest.raises(ProtocolError):
+        parse_line(b'{"kind":"over","exit_code":' + b"[" * deep + b"1.5" + b"]" * deep + b"}")
 
 
 @pytest.mark.parametrize(
@@ -106,6 +134,18 @@ def test_fields_that_are_not_known_are_passed_over() -> None:
         (b'{"kind":"over","exit_code":3.5}', "exit_code of Over cannot be 3.5"),
         (b'{"kind":"over","exit_code":256}', "exit_code cannot be 256"),
         (b'{"kind":"over","exit_code":-1}', "exit_code cannot be -1"),
+        (b'{"kind":"watching","worker":"a","lease_s":-1}', "lease_s cannot be -1"),
+        (b'{"kind":"watching","worker":"a","lease_s":1000000001}', "lease_s cannot be"),
+        (b'{"kind":"watching","worker":"a","lease_s":1' + b"0" * 400 + b"}", "lease_s cannot be"),
+        (b'{"kind":"draining","signal_name":"a","grace_s":2e9,"ranks":1}', "grace_s cannot be"),
+        (b'{"kind":"draining","signal_name":"a","grace_s":1,"ranks":-1}', "ranks cannot be -1"),
+        (b'{"kind":"draining","signal_name":"a","grace_s":1,"ranks":1000001}', "ranks cannot be"),
+        (b'{"kind":"draining","signal_name":"a","grace_s":1}', "Draining lacks ranks"),
+        (_no_memory("0", "1", "1"), "kills cannot be 0"),
+        (_no_memory("1000001", "1", "1"), "kills cannot be 1000001"),
+        (_no_memory("1", "-1", "1"), "used_bytes cannot be -1"),
+        (_no_memory("1", "1", "1" + "0" * 400), "limit_bytes cannot be"),
+        (b'{"kind":"cleaned","ended":-1,"killed":0}', "ended cannot be -1"),
         (b'{"kind":"watching","worker":"a","lease_s":NaN}', "cannot be nan"),
         (b'{"kind":"watching","worker":"a","lease_s":1e999}', "cannot be inf"),
         (b'{"kind":"watching","worker":"a\\nb","lease_s":1}', "worker of Watching cannot be"),
@@ -146,6 +186,7 @@ def test_what_is_no_line_is_refused_in_a_sentence(raw: bytes, why: str) -> None:
         (b'{"verb":"clean","launcher":{"name":"\\ud800","container":"b"}}', "cannot be"),
         (b'{"verb":"status","run_id":5}', "the run_id cannot be 5"),
         (b'{"verb":"status","run_id":"a\\u0000b"}', "the run_id cannot be"),
+        (b'{"verb":"status","run_id":"\\u00e9"}', "the run_id cannot be"),
         (b'{"verb":"status","run_id":"' + b"a" * 129 + b'"}', "the run_id cannot be"),
     ],
 )

@@ -8,8 +8,10 @@ from pathlib import Path
 import pytest
 
 from mpi_agent.cgroup import MemoryAccount, memory_account
+from mpi_agent.job.events import Noted
 from mpi_agent.job.worker_events import MemoryExceeded
 from mpi_agent.worker.memory import MemoryWatch, watch_memory
+from tests.fakes import EventRecorder
 
 GIB = 1 << 30
 
@@ -129,3 +131,35 @@ def test_a_watch_tells_each_growth_until_it_is_cancelled(tmp_path: Path) -> None
     asyncio.run(watched())
 
     assert told == [1, 3]
+
+
+def test_trouble_with_one_look_is_told_once_and_the_next_one_is_made(tmp_path: Path) -> None:
+    """Whatever it is; a kill that follows must still have its reason."""
+    events = EventRecorder()
+    seen: list[int] = []
+    enough = asyncio.Event()
+
+    def tell(exceeded: MemoryExceeded) -> None:
+        seen.append(exceeded.kills)
+        write_second(tmp_path, kills=len(seen) + 1)
+        if len(seen) == 4:
+            enough.set()
+        raise RuntimeError("nobody listens" if len(seen) < 4 else "nor here")
+
+    async def watched() -> None:
+        write_second(tmp_path, kills=0)
+        watch = MemoryWatch(tmp_path)
+        write_second(tmp_path, kills=1)
+        task = asyncio.create_task(watch_memory(watch, tell=tell, pace_s=0.001, emit=events))
+        await asyncio.wait_for(enough.wait(), timeout=10)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+
+    asyncio.run(watched())
+
+    assert seen == [1, 1, 1, 1]
+    assert [event.text for event in events.events if isinstance(event, Noted)] == [
+        f"cannot watch the container's memory: RuntimeError: {why}; it is tried again"
+        for why in ("nobody listens", "nor here")
+    ]

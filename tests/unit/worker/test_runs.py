@@ -121,6 +121,22 @@ def test_a_run_that_is_being_ended_is_open_until_nothing_is_left() -> None:
     assert runs.open == ()
 
 
+def test_a_run_of_which_something_does_not_go_is_open_and_still_being_ended() -> None:
+    """It is nobody's, until it goes or its launcher comes back."""
+    runs = a_watched_run()
+    runs.stuck("a")
+    assert not runs.open[0].is_stuck, "it is watched"
+
+    runs.ending("a")
+    runs.stuck("a", "unheard of")
+
+    assert [run.is_stuck for run in runs.nobodys(OTHER)] == [True]
+    assert runs.still_ending("a", "unheard of") == ("a",)
+    runs.begin("a", PI, watcher=2, at_s=170.0)
+    assert runs.still_ending("a") == ()
+    assert not runs.open[0].is_stuck
+
+
 def test_a_launcher_that_comes_back_while_its_run_is_ended_is_not_forgotten() -> None:
     """What is left of its run is watched again."""
     runs = a_watched_run()
@@ -149,7 +165,7 @@ STEPS = st.lists(
     st.one_of(
         st.tuples(st.just("begin"), RUN_IDS, LAUNCHERS, WATCHERS),
         st.tuples(st.sampled_from(("heard", "unwatched")), RUN_IDS, WATCHERS),
-        st.tuples(st.sampled_from(("ending", "over")), RUN_IDS),
+        st.tuples(st.sampled_from(("ending", "stuck", "over")), RUN_IDS),
     ),
     max_size=30,
 )
@@ -167,6 +183,8 @@ def take(runs: Runs, step: tuple[object, ...], at_s: float) -> None:
             runs.unwatched(str(run_id), watcher=watcher)
         case "ending", ():
             runs.ending(str(run_id))
+        case "stuck", ():
+            runs.stuck(str(run_id))
         case "over", ():
             runs.over(str(run_id))
 
@@ -183,6 +201,7 @@ def test_whatever_happens_a_run_ends_only_when_it_may(steps: list[tuple[object, 
         assert step[0] == "over" or set(before) <= set(open_now), "only `over` forgets"
         for run in open_now.values():
             assert not (run.is_ending and run.watcher is not None)
+            assert run.is_ending or not run.is_stuck
             assert (run in runs.nobodys(run.launcher)) is (run.watcher is None)
             assert run.heard_at_s <= at_s
         expired = runs.expired(at_s=float(at_s), lease_s=5.0)

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import shutil
+import subprocess
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
 from mpi_agent.setting_words import LoginFiles
+from mpi_agent.worker.refusals import ONLY_COMMANDS
 from mpi_agent.worker.session_script import (
     arguments_of_shell,
     render_session_script,
@@ -94,6 +98,46 @@ def test_variables_that_a_shell_keeps_to_itself_are_handed_over_by_env() -> None
 
     assert b"export A='x'" in script
     assert script[-1] == b"exec env UID='1000' '/bin/bash' \"$@\""
+    assert script[-3].startswith(b"if [ -x /usr/bin/env ]; then exec /usr/bin/env UID='1000' ")
+
+
+@pytest.mark.parametrize(
+    "shell", [("sh",), ("bash", "--posix"), ("busybox", "sh")], ids=["sh", "bash", "busybox"]
+)
+def test_the_script_needs_nothing_in_the_path_of_the_session(
+    shell: tuple[str, ...], tmp_path: Path
+) -> None:
+    """Which is the container's, and may lead nowhere."""
+    program = shutil.which(shell[0])
+    if program is None:
+        pytest.skip(f"{shell[0]} is not installed")
+    script = tmp_path / "session"
+    variables = (("PATH", "/nowhere"), ("SECONDS", "7"), ("UID", "4711"))
+    script.write_bytes(render_session_script(replace(PLAN, shell="/bin/sh", variables=variables)))
+
+    ended = subprocess.run(
+        [program, *shell[1:], str(script)],
+        env={"SSH_ORIGINAL_COMMAND": "/usr/bin/env", "PATH": "/nowhere"},
+        capture_output=True,
+        check=False,
+    )
+
+    told = ended.stdout.decode().splitlines()
+    assert ended.returncode == 0, ended.stderr
+    assert {"PATH=/nowhere", "SECONDS=7", "UID=4711", "HOME=/home/mpiuser"} <= set(told)
+
+
+def test_the_script_refuses_a_login_without_a_command(tmp_path: Path) -> None:
+    """In the words of the built-in server."""
+    script = tmp_path / "session"
+    script.write_bytes(render_session_script(PLAN))
+
+    ended = subprocess.run(
+        ["/bin/sh", str(script)], env={}, input=b"echo ran\n", capture_output=True, check=False
+    )
+
+    assert (ended.returncode, ended.stdout) == (1, b"")
+    assert ended.stderr == f"mpi-agent: {ONLY_COMMANDS}\n".encode()
 
 
 def test_start_up_files_are_read_once_more_if_they_were_asked_for() -> None:

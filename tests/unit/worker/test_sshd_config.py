@@ -42,6 +42,7 @@ def lines_of(plan: SshdPlan, version: tuple[int, int] = (9, 2)) -> list[str]:
         "PermitRootLogin prohibit-password",
         "UsePAM no",
         "DisableForwarding yes",
+        "PermitTTY no",
         "PermitTunnel no",
         "UseDNS no",
         "StrictModes yes",

@@ -1,0 +1,126 @@
+"""What is known of one worker."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pytest
+
+from mpi_agent.job.events import Event
+from mpi_agent.job.worker_events import WorkerExceededMemory
+from mpi_agent.run.watched_worker import GIVEN_UP_AFTER_S, WatchedWorker
+from mpi_agent.ssh.trust import SshTarget
+from mpi_agent.ssh.worker_protocol import Draining, Farewell, GraceOver, OutOfMemory
+
+
+def a_worker() -> WatchedWorker:
+    """Return a worker of which nothing is known yet."""
+    return WatchedWorker(SshTarget(name="w-0", port=22))
+
+
+def draining(ranks: int) -> Draining:
+    """Return what a worker says that is told to end."""
+    return Draining(signal_name="SIGTERM", grace_s=25.0, ranks=ranks)
+
+
+def no_memory(kills: int, used: int | None, limit: int | None) -> OutOfMemory:
+    """Return what a worker says whose kernel killed processes."""
+    return OutOfMemory(kills=kills, used_bytes=used, limit_bytes=limit)
+
+
+def kills_in(events: Sequence[Event]) -> list[int]:
+    """Return how many kills are told."""
+    return [event.kills for event in events if isinstance(event, WorkerExceededMemory)]
+
+
+def test_one_that_says_again_that_it_is_evicted_does_not_forget_its_ranks() -> None:
+    """It says so to every new channel; its ranks have gone by then."""
+    worker = a_worker()
+
+    first, again = (worker.take(draining(ranks), at_s=1.0) for ranks in (4, 0))
+
+    assert (len(first), again) == (1, ())
+    assert (worker.news.is_evicted, worker.news.ranks) == (True, 4)
+
+
+def test_one_that_gives_up_without_having_been_told_to_end_is_lost() -> None:
+    """Its ssh server cannot be kept up."""
+    worker = a_worker()
+    worker.take(GraceOver(), at_s=1.0)
+
+    assert (worker.news.is_evicted, worker.news.is_lost) == (False, True)
+
+
+def test_memory_that_was_used_is_the_most_that_was_told() -> None:
+    """And what is not told again stays known."""
+    worker = a_worker()
+    for line in (no_memory(1, 10, 20), no_memory(2, 15, None), no_memory(3, None, None)):
+        worker.take(line, at_s=1.0)
+
+    assert (worker.news.kills, worker.news.used_bytes, worker.news.limit_bytes) == (6, 15, 20)
+
+
+def test_kills_are_told_once_a_second_and_the_rest_in_the_end() -> None:
+    """Each with those that were not told before; any later line may bring them up."""
+    worker = a_worker()
+
+    told = [
+        kills_in(worker.take(line, at_s=at_s))
+        for line, at_s in (
+            (no_memory(1, 1, 2), 10.0),
+            (no_memory(1, 1, 2), 10.5),
+            (no_memory(1, 1, 2), 10.9),
+            (draining(0), 10.95),
+            (Farewell(), 11.0),
+            (no_memory(1, 1, 2), 11.5),
+        )
+    ]
+
+    assert told == [[1], [], [], [], [2], []]
+    assert kills_in(worker.rest()) == [1]
+    assert worker.rest() == ()
+
+
+@pytest.mark.parametrize(
+    ("closed_at_s", "at_s", "is_given_up"),
+    [
+        ((), 1000.0, False),
+        ((10.0,), 1000.0, False),
+        ((10.0, 11.0), 10.0 + GIVEN_UP_AFTER_S - 0.1, False),
+        ((10.0, 11.0), 10.0 + GIVEN_UP_AFTER_S, True),
+    ],
+)
+def test_one_is_given_up_when_several_tries_failed_for_long(
+    closed_at_s: tuple[float, ...], at_s: float, *, is_given_up: bool
+) -> None:
+    """One alone may have been unlucky."""
+    worker = a_worker()
+    for closed in closed_at_s:
+        worker.closed(closed)
+
+    assert worker.is_given_up(at_s) is is_given_up
+
+
+def test_one_that_was_reached_again_is_not_given_up() -> None:
+    """What was before counts no more."""
+    worker = a_worker()
+    for at_s in (1.0, 2.0, 3.0):
+        worker.closed(at_s)
+    worker.opened()
+    is_given_up_while_open = worker.is_given_up(100.0)
+    worker.closed(100.0)
+
+    assert not is_given_up_while_open
+    assert not worker.is_given_up(101.0)
+
+
+def test_one_that_is_evicted_and_cannot_be_reached_is_given_up_at_once() -> None:
+    """It lets nobody in again."""
+    worker = a_worker()
+    worker.opened()
+    worker.take(draining(1), at_s=1.0)
+    is_given_up_while_open = worker.is_given_up(1.0)
+    worker.closed(2.0)
+
+    assert not is_given_up_while_open
+    assert worker.is_given_up(2.0)
