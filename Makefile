@@ -45,8 +45,9 @@ integration: $(VENV)/.test ## real sshd, real mpirun, real name servers on loopb
 e2e: $(VENV)/.test ## images and jobs in real containers
 	$(BIN)/pytest -rP tests/e2e
 
-bench: $(VENV)/.demo ## figures as ratios, about 40 minutes (as root); see benchmarks/README.md
+bench: $(VENV)/.demo ## figures as ratios, about 45 minutes (as root); see benchmarks/README.md
 	$(BIN)/python -m benchmarks.startup
+	$(BIN)/python -m benchmarks.worker
 	$(BIN)/python -m benchmarks.waiting
 	$(BIN)/python -m benchmarks.late_worker
 	$(BIN)/python -m benchmarks.launching

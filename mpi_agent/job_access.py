@@ -41,7 +41,7 @@ from mpi_agent.ssh.trust import (
     render_known_hosts,
     render_ssh_config,
 )
-from mpi_agent.ssh.worker_protocol import Call
+from mpi_agent.ssh.worker_words import Call
 from mpi_agent.state import StateDirectory, open_state_directory
 
 __all__ = ["JobAccess", "LocalJob"]

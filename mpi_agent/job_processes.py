@@ -13,16 +13,14 @@ import os
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
-from mpi_agent.process_signals import Ended, end_processes, is_sent
+from mpi_agent.process_signals import is_sent
 from mpi_agent.process_table import ProcessStat, environ_of, every_stat, stat_of, value_in
 from mpi_agent.variable_names import RUN_ID_VARIABLE
 
 __all__ = [
-    "Ended",
     "FoundProcesses",
     "JobProcess",
     "RankUsage",
-    "end_processes",
     "find_job_processes",
     "rank_usage",
     "signal_ranks",

@@ -35,7 +35,7 @@ from mpi_agent.run.executable import refuse_missing_program
 from mpi_agent.run.signals import SignalInbox
 from mpi_agent.run.supervise import Supervised, supervise
 from mpi_agent.run.watched import END_LIMIT_S, WatchedWorkers
-from mpi_agent.ssh.worker_protocol import Call, LauncherId, Verb
+from mpi_agent.ssh.worker_words import Call, LauncherId, Verb
 from mpi_agent.wait.warnings import host_warnings
 from mpi_agent.waiter import Waiter
 

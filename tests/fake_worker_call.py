@@ -12,7 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from mpi_agent.ssh.worker_protocol import RUN_MARK, Line, Over, render_line
+from mpi_agent.ssh.worker_protocol import RUN_MARK, render_line
+from mpi_agent.ssh.worker_words import Line, Over
 
 __all__ = ["FakeCall", "Way"]
 

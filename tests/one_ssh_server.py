@@ -24,9 +24,11 @@ import asyncssh
 from mpi_agent.children import Children
 from mpi_agent.container import own_account
 from mpi_agent.job.events import Event
+from mpi_agent.limits import raise_limits
 from mpi_agent.ssh.trust import SshTarget, SshTerms, render_known_hosts, render_ssh_config
 from mpi_agent.state import StateDirectory
 from mpi_agent.worker.server import SshServer
+from mpi_agent.worker.server_facts import login_shell
 from mpi_agent.worker.sshd_config import SshdPlan
 from tests.waiting import wait_until
 from tests.workers import LIMIT_S, REPOSITORY, free_address, listens, require_program
@@ -191,10 +193,16 @@ def _plain(plan: dict[str, Any]) -> dict[str, Any]:
 async def _serve(told: dict[str, Any]) -> None:
     values = told["plan"]
     variables = tuple((name, value) for name, value in values["variables"])
-    plan = SshdPlan(**{**values, "variables": variables})
+    account = own_account()
+    plan = SshdPlan(
+        **{**values, "variables": variables},
+        home=str(account.home or "/"),
+        shell=login_shell(account),
+    )
     directory = Path(plan.authorized_keys).parent
     stop = asyncio.Event()
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stop.set)
+    raise_limits()
     with Children() as children, (directory / "events").open("a") as stream:
 
         def emit(event: Event) -> None:

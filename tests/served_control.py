@@ -10,16 +10,8 @@ from typing import Any, TypeVar
 
 from mpi_agent.job.events import Event
 from mpi_agent.process_signals import Ended
-from mpi_agent.ssh.worker_protocol import (
-    Call,
-    LauncherId,
-    Line,
-    Verb,
-    Watching,
-    parse_line,
-    render_call,
-    render_line,
-)
+from mpi_agent.ssh.worker_protocol import parse_line, render_call, render_line
+from mpi_agent.ssh.worker_words import Call, LauncherId, Line, Verb, Watching
 from mpi_agent.state import StateDirectory, open_state_directory
 from mpi_agent.worker.control import Control
 from tests.fakes import EventRecorder

@@ -69,7 +69,7 @@ async def _run_to_its_end(path: Path, output: BinaryIO, errors: BinaryIO, limit_
     except TimeoutError as error:
         raise _failed(path, f"it did not end within {limit_s:g} s", _content(errors)) from error
     finally:
-        with contextlib.suppress(ProcessLookupError):
+        with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(child.pid, signal.SIGKILL)
         await child.wait()
 

@@ -22,13 +22,7 @@ from mpi_agent.run.open_files import room_for_channels
 from mpi_agent.run.watched_worker import GIVEN_UP_AFTER_S, WatchedWorker
 from mpi_agent.ssh.remote import ChannelBrokenError, NoAgentError, WorkerChannel, Workers
 from mpi_agent.ssh.trust import SshTarget
-from mpi_agent.ssh.worker_protocol import (
-    Alive,
-    Call,
-    Over,
-    Refused,
-    Watching,
-)
+from mpi_agent.ssh.worker_words import Alive, Call, Over, Refused, Watching
 
 __all__ = ["END_LIMIT_S", "WatchedWorkers", "interval_s"]
 

@@ -12,7 +12,7 @@ from mpi_agent.job.events import Event, Noted
 from mpi_agent.job.worker_events import WorkerEvicted, WorkerExceededMemory
 from mpi_agent.job.worker_news import WorkerNews
 from mpi_agent.ssh.trust import SshTarget
-from mpi_agent.ssh.worker_protocol import Draining, Farewell, GraceOver, Line, OutOfMemory
+from mpi_agent.ssh.worker_words import Draining, Farewell, GraceOver, Line, OutOfMemory
 
 __all__ = ["GIVEN_UP_AFTER_S", "WatchedWorker"]
 

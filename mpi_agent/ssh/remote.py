@@ -21,14 +21,8 @@ from mpi_agent.ssh.trust import (
     SshTerms,
     host_key_alias,
 )
-from mpi_agent.ssh.worker_protocol import (
-    Call,
-    Line,
-    ProtocolError,
-    parse_line,
-    render_call,
-    render_line,
-)
+from mpi_agent.ssh.worker_protocol import ProtocolError, parse_line, render_call, render_line
+from mpi_agent.ssh.worker_words import Call, Line
 from mpi_agent.variable_names import WORKER_CALL_VARIABLE
 
 if TYPE_CHECKING:

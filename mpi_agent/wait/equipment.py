@@ -24,16 +24,8 @@ from dataclasses import dataclass, replace
 from mpi_agent.job.host_facts import HostFacts
 from mpi_agent.job.readiness import Obstacle
 from mpi_agent.job.stacks import MpiStack, implementation_of_library, recognise_version
-from mpi_agent.ssh.worker_protocol import (
-    RUN_MARK,
-    Call,
-    Cleaned,
-    LauncherId,
-    ProtocolError,
-    Verb,
-    parse_line,
-    render_call,
-)
+from mpi_agent.ssh.worker_protocol import RUN_MARK, ProtocolError, parse_line, render_call
+from mpi_agent.ssh.worker_words import Call, Cleaned, LauncherId, Verb
 from mpi_agent.variable_names import WORKER_CALL_VARIABLE
 from mpi_agent.wait.host_facts import FACTS_SCRIPT, Answer, read_facts, values_in
 
@@ -257,11 +249,19 @@ def _cleaning_notes(values: Answer) -> tuple[str, ...]:
         answer = None
     if not isinstance(answer, Cleaned):
         return ("whether an earlier launch has left processes there is unknown",)
-    if not answer.ended:
-        return ()
-    many = "process" if answer.ended == 1 else "processes"
     hard = f", {answer.killed} of them with KILL" if answer.killed else ""
-    return (f"ended {answer.ended} {many} that an earlier launch had left there{hard}",)
+    notes = []
+    if answer.ended:
+        many = _processes(answer.ended)
+        notes.append(f"ended {many} that an earlier launch had left there{hard}")
+    if answer.left:
+        many = _processes(answer.left)
+        notes.append(f"{many} that an earlier launch had left there could not be ended")
+    return tuple(notes)
+
+
+def _processes(count: int) -> str:
+    return "1 process" if count == 1 else f"{count} processes"
 
 
 def _noise_note(said: str) -> str:

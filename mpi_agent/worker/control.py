@@ -23,6 +23,11 @@ from mpi_agent.ssh.worker_protocol import (
     LONGEST_LINE_BYTES,
     RUN_MARK,
     SOCKET_NAME,
+    ProtocolError,
+    parse_call,
+    parse_line,
+)
+from mpi_agent.ssh.worker_words import (
     Alive,
     Call,
     Cleaned,
@@ -31,11 +36,8 @@ from mpi_agent.ssh.worker_protocol import (
     LauncherId,
     Line,
     Over,
-    ProtocolError,
     Verb,
     Watching,
-    parse_call,
-    parse_line,
 )
 from mpi_agent.state import StateDirectory
 from mpi_agent.worker.conversation import Conversation
@@ -114,7 +116,8 @@ class Control:
         """Give the place up, where `serve` never ran."""
         if self._listening is not None:
             self._listening.close()
-            self._state.file(SOCKET_NAME).unlink(missing_ok=True)
+            with contextlib.suppress(OSError):
+                self._state.file(SOCKET_NAME).unlink()
 
     async def serve(self) -> None:
         """Answer callers and end the ranks of launchers that are gone, until cancelled.

@@ -8,7 +8,8 @@ from __future__ import annotations
 import asyncio
 import contextlib
 
-from mpi_agent.ssh.worker_protocol import Line, ProtocolError, Refused, render_line
+from mpi_agent.ssh.worker_protocol import ProtocolError, render_line
+from mpi_agent.ssh.worker_words import Line, Refused
 
 __all__ = ["Conversation"]
 

@@ -12,7 +12,7 @@ import time
 
 from mpi_agent.job.events import EventSink, SignalReceived
 from mpi_agent.job.worker_events import WorkerDrained, WorkerDraining
-from mpi_agent.ssh.worker_protocol import Draining, GraceOver
+from mpi_agent.ssh.worker_words import Draining, GraceOver
 from mpi_agent.worker.control import Control
 from mpi_agent.worker.keeper import ServerKeeper
 from mpi_agent.worker.ranks import RanksHere

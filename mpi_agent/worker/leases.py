@@ -18,7 +18,8 @@ from mpi_agent.errors import StateDirectoryError
 from mpi_agent.job.events import EventSink, Noted
 from mpi_agent.job.worker_events import LauncherGone, RunBegan
 from mpi_agent.process_signals import Ended
-from mpi_agent.ssh.worker_protocol import RUN_MARK, LauncherId
+from mpi_agent.ssh.worker_protocol import RUN_MARK
+from mpi_agent.ssh.worker_words import LauncherId
 from mpi_agent.state import StateDirectory
 from mpi_agent.worker.leftovers import EndRuns, Leftovers
 from mpi_agent.worker.runs import Run, Runs

@@ -50,7 +50,7 @@ async def watch_memory(
     *,
     tell: Callable[[MemoryExceeded], None],
     pace_s: float,
-    emit: EventSink = lambda _: None,
+    emit: EventSink,
 ) -> None:
     """Look until cancelled, and tell each time that the counter has grown.
 

@@ -8,6 +8,7 @@ and answers are lines of JSON; keys pass between the two as files alone.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import subprocess
 from collections.abc import Mapping
 
@@ -125,7 +126,9 @@ class Notary:
                 await _until_gone(process)
         except TimeoutError:
             process.kill()
-            await _until_gone(process)
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(_END_LIMIT_S):
+                    await _until_gone(process)
         (process.stdout if transport is None else transport).close()
 
 

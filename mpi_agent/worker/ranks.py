@@ -7,18 +7,12 @@ belongs to a run is touched: a person's own login is not.
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import os
 from collections.abc import Callable
 from pathlib import Path
 
-from mpi_agent.job_processes import (
-    Ended,
-    JobProcess,
-    end_processes,
-    find_job_processes,
-    signal_ranks,
-)
+from mpi_agent.job_processes import JobProcess, find_job_processes, signal_ranks
+from mpi_agent.process_signals import Ended, end_processes, is_sent
 
 __all__ = ["RanksHere", "Work"]
 
@@ -93,11 +87,10 @@ class Work:
     def signal(self, signal_number: int) -> int:
         """Send a signal to each rank, and to each process of runs that have none; count them."""
         found = self.find()
-        others = [process for process in found if process.rank is None]
-        for process in others:
-            with contextlib.suppress(ProcessLookupError, PermissionError):
-                os.kill(process.pid, signal_number)
-        return signal_ranks(found, signal_number) + len(others)
+        others = [process.pid for process in found if process.rank is None]
+        return signal_ranks(found, signal_number) + sum(
+            is_sent(os.kill, pid, signal_number) for pid in others
+        )
 
     async def kill(self) -> Ended:
         """Kill what is left of it."""

@@ -30,7 +30,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from mpi_agent.ssh.worker_protocol import LauncherId
+from mpi_agent.ssh.worker_words import LauncherId
 
 __all__ = ["Run", "Runs"]
 

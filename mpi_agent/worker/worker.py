@@ -20,7 +20,7 @@ from mpi_agent.job.worker_events import MemoryExceeded, WorkerReady
 from mpi_agent.limits import forbid_core_dumps, raise_limits
 from mpi_agent.setting_words import Backend, ExitWithLauncher
 from mpi_agent.ssh.trust import fingerprints_in
-from mpi_agent.ssh.worker_protocol import Line, OutOfMemory
+from mpi_agent.ssh.worker_words import Line, OutOfMemory
 from mpi_agent.state import StateDirectory, open_state_directory
 from mpi_agent.worker.control import Control
 from mpi_agent.worker.drain import Drain
@@ -223,7 +223,7 @@ class Worker:
             self._emit(exceeded)
             parts.control.tell(_line_of(exceeded))
 
-        watching = watch_memory(parts.memory, tell=tell, pace_s=_MEMORY_PACE_S)
+        watching = watch_memory(parts.memory, tell=tell, pace_s=_MEMORY_PACE_S, emit=self._emit)
         job_key = parts.prepared.credentials.job_key
         if job_key is None:
             return (watching,)

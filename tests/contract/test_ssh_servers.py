@@ -97,9 +97,7 @@ def test_command_that_is_killed_is_no_success(dialled: Dialled) -> None:
 
 def test_command_that_dies_of_a_signal_without_a_name_is_no_success(dialled: Dialled) -> None:
     """Real-time signals have no name in the protocol, and most have none in Python."""
-    code = dialled.run("kill -35 $$").returncode
-
-    assert code in ((255, 163) if dialled.client == OPENSSH_CLIENT else (163,))
+    assert dialled.run("kill -35 $$").returncode > 128
 
 
 def test_a_megabyte_passes_in_and_out_unchanged(dialled: Dialled) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import io
 import json
 import re
 import time
@@ -20,11 +21,13 @@ from mpi_agent.command.dialects.mpich import MPICH
 from mpi_agent.command.dialects.openmpi4 import OPEN_MPI_4
 from mpi_agent.command.dialects.openmpi5 import OPEN_MPI_5
 from mpi_agent.command.topics import Topic
+from mpi_agent.job.endings import Verdict
+from mpi_agent.job.events import Event, ProgramEnded
 from mpi_agent.job.readiness import HostReadiness, ReadinessReport
-from mpi_agent.job.worker_events import RunBegan
+from mpi_agent.job.worker_events import RunBegan, WorkerDrained, WorkerDraining
 from mpi_agent.job_processes import RankUsage
 from mpi_agent.observe.json_values import event_values, host_values
-from mpi_agent.observe.log import event_name
+from mpi_agent.observe.log import JsonLog, event_name
 from mpi_agent.observe.metrics import Metrics
 from mpi_agent.observe.status import Status
 from mpi_agent.observe.usage import Usage
@@ -35,7 +38,7 @@ from mpi_agent.wait.ladder import LASTING_OBSTACLES, advance
 from mpi_agent.wait.remedies import REMEDIES, Surroundings
 from mpi_agent.wait.report import readiness_error
 from tests.builders import a_probe_result
-from tests.unit.observe.sightings import ONE_OF_EACH, a_missing_host
+from tests.unit.observe.sightings import ONE_OF_EACH, a_missing_host, an_ending
 
 ROOT = Path(__file__).parents[2]
 PAGES = sorted(
@@ -152,6 +155,54 @@ def test_the_status_page_names_every_key_and_every_event() -> None:
 
     assert keys <= named
     assert {name for name, values in told.items() if values} <= named
+
+
+def row_of(page: str, key: str) -> str:
+    """Return what a table of a page says behind a key."""
+    (row,) = re.findall(rf"^\| `{re.escape(key)}` \| (.*) \|$", page, re.M)
+    return str(row)
+
+
+def test_the_status_page_names_every_verdict() -> None:
+    """And no other."""
+    row = row_of((ROOT / "docs/reference/status.md").read_text(), "ending.verdict")
+
+    assert set(re.findall(r"`(\w+)`", row)) == {verdict.name.lower() for verdict in Verdict}
+
+
+def test_the_status_page_names_every_event_that_is_a_warning() -> None:
+    """And no other; some are one only now and then."""
+    row = row_of((ROOT / "docs/reference/status.md").read_text(), "level")
+    of_some = (
+        ProgramEnded(ending=an_ending(Verdict.PROGRAM_FAILED, code=1)),
+        WorkerDrained(took_s=2.0, killed=1),
+    )
+    warnings = {event_name(event) for event in (*ONE_OF_EACH, *of_some) if is_warning(event)}
+    levels = {"info", "warning", "error"}
+
+    assert set(re.findall(r"`(\w+)`", row)) == warnings | levels | {"failed"}
+
+
+@pytest.mark.parametrize(
+    "event",
+    [
+        ProgramEnded(ending=an_ending()),
+        WorkerDrained(took_s=2.0, killed=0),
+        WorkerDraining(signal_name="SIGTERM", drain_signal_name="SIGTERM", ranks=0, grace_s=1.0),
+    ],
+    ids=event_name,
+)
+def test_what_the_page_calls_a_warning_now_and_then_is_none_else(event: Event) -> None:
+    """With success, with nothing killed, without ranks."""
+    assert not is_warning(event)
+
+
+def is_warning(event: Event) -> bool:
+    """Return whether the log of JSON lines calls an event one."""
+    stream = io.StringIO()
+    JsonLog(stream)(event)
+    line = stream.getvalue()
+    return bool(line) and json.loads(line)["level"] == "warning"
 
 
 def a_busy_worker() -> WorkerStatus:

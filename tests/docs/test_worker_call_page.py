@@ -7,7 +7,7 @@ from dataclasses import fields
 from pathlib import Path
 
 from mpi_agent.ssh import worker_protocol
-from mpi_agent.ssh.worker_protocol import LauncherId, Line, Verb
+from mpi_agent.ssh.worker_words import LauncherId, Line, Verb
 from mpi_agent.variable_names import RUN_ID_VARIABLE, WORKER_CALL_VARIABLE
 
 PAGE = Path(__file__).parents[2] / "docs/reference/worker-call.md"

@@ -13,7 +13,8 @@ from pathlib import Path
 import pytest
 
 from mpi_agent.job.readiness import ProbeResult, Stage
-from mpi_agent.ssh.worker_protocol import RUN_MARK, Cleaned, LauncherId
+from mpi_agent.ssh.worker_protocol import RUN_MARK
+from mpi_agent.ssh.worker_words import Cleaned, LauncherId
 from mpi_agent.wait.equipment import Equipment
 from mpi_agent.wait.ssh import LoginProbe
 from tests.builders import OPEN_MPI_4_STACK

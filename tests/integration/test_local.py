@@ -104,6 +104,28 @@ def test_an_mpi_program_spreads_over_the_workers(state: Path, ssh: str, sshd: st
     assert_nothing_is_left(state)
 
 
+@needs_own_mpi
+def test_a_file_of_the_users_is_no_module_of_the_workers(state: Path, tmp_path: Path) -> None:
+    """His directory holds a `types.py`, and a worker begins in it, with the job's key in hand."""
+    work = tmp_path / "work"
+    work.mkdir()
+    (work / "types.py").write_text("raise SystemExit('foreign code')\n")
+    words = [sys.executable, "-P", *local_words("--state-dir", str(state), "--ssh", "builtin")[1:]]
+
+    ended = subprocess.run(
+        [*words, "sh", "-c", "pwd"],
+        cwd=work,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+        stdin=subprocess.DEVNULL,
+    )
+
+    assert ended.returncode == 0, ended.stderr
+    assert set(ended.stdout.split()) == {str(work)}
+
+
 @pytest.mark.parametrize("mpi", STACKS)
 def test_ranks_are_in_numeric_order_over_twelve_workers(state: Path, mpi: str) -> None:
     """Worker 2 comes before worker 10, and each gets its rank."""

@@ -195,10 +195,23 @@ def test_a_notary_that_was_killed_is_told_and_replaced(root: Path, keys: JobKeys
     assert asyncio.run(ask_twice()) == " ".join(keys.public.split()[:2])
 
 
-def test_a_login_where_nobody_listens_fails_with_the_reason(keys: JobKeys) -> None:
-    """And is no error: it will be tried again."""
+def test_a_notary_that_fails_at_a_login_says_that_it_was_a_login(keys: JobKeys) -> None:
+    """The reason stands in the log for as long as the worker is not ready."""
+    process = start_notary(environment_for(None))
+    process.kill()
+
+    refusal = asyncio.run(Notary(environment_for(None), process).try_login(a_login(keys)))
+
+    assert refusal == (
+        "cannot try a login on the worker's own port: the process that works with keys failed:"
+        " it ended before it answered"
+    )
+
+
+def a_login(keys: JobKeys) -> LoginQuestion:
+    """Return the question for a login where nobody listens."""
     address, port = free_address()
-    question = LoginQuestion(
+    return LoginQuestion(
         address=address,
         port=port,
         user="root",
@@ -208,7 +221,10 @@ def test_a_login_where_nobody_listens_fails_with_the_reason(keys: JobKeys) -> No
         limit_s=5.0,
     )
 
-    refusal = ask(lambda notary: notary.try_login(question))
+
+def test_a_login_where_nobody_listens_fails_with_the_reason(keys: JobKeys) -> None:
+    """And is no error: it will be tried again."""
+    refusal = ask(lambda notary: notary.try_login(a_login(keys)))
 
     assert refusal is not None
     assert "refused" in refusal.lower()

@@ -12,7 +12,7 @@ from dataclasses import replace
 
 import pytest
 
-from mpi_agent.ssh.worker_protocol import Draining, Farewell, GraceOver, OutOfMemory
+from mpi_agent.ssh.worker_words import Draining, Farewell, GraceOver, OutOfMemory
 from tests.fake_worker_call import FakeCall
 from tests.farm import Farm, FarmOptions, running_farm
 from tests.farm_launch import ALL_STACKS, Launched, launch, running_launch

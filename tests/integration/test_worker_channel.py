@@ -18,15 +18,7 @@ from mpi_agent.job.worker_news import WorkerNews
 from mpi_agent.run.watched import WatchedWorkers
 from mpi_agent.ssh.remote import ChannelBrokenError, NoAgentError, SshWorkers
 from mpi_agent.ssh.trust import SshTarget, SshTerms
-from mpi_agent.ssh.worker_protocol import (
-    Call,
-    Draining,
-    LauncherId,
-    OutOfMemory,
-    Over,
-    Verb,
-    Watching,
-)
+from mpi_agent.ssh.worker_words import Call, Draining, LauncherId, OutOfMemory, Over, Verb, Watching
 from mpi_agent.state import open_state_directory
 from mpi_agent.worker.call_program import write_call_program
 from tests.fake_worker_call import FakeCall, Way
@@ -192,7 +184,7 @@ def test_a_silent_worker_is_called_again(
     watched = Watched(terms_of(keys, root), sshd.targets[0])
     watched.until(lambda: call.heard(address).count("watch") > 1, limit_s=0.3)
 
-    assert 0.3 <= watched.ended_in_s < 1.5
+    assert 0.3 <= watched.ended_in_s < 10 * 0.3
     assert watched.noted() == ["w-0 said no farewell within 0.3 s of the program's end"]
 
 
@@ -205,7 +197,7 @@ def test_a_worker_without_a_farewell_is_waited_for_no_longer_than_the_limit(
     watched = Watched(terms_of(keys, root), *sshd.targets)
     watched.until(lambda: bool(call.heard(sshd.addresses[0])), limit_s=0.5)
 
-    assert 0.5 <= watched.ended_in_s < 1.5
+    assert 0.5 <= watched.ended_in_s < 10 * 0.5
     assert call.heard(sshd.addresses[1]) == ["watch", "over"]
 
 
@@ -234,10 +226,10 @@ def test_a_host_without_the_variable_is_noted_once_and_left_alone(
     """A plain sshd, or an older agent."""
     with running_sshd(keys, root, *ROOM, addresses=3) as sshd:
         watched = Watched(terms_of(keys, root), *sshd.targets)
-        watched.until(lambda: bool(watched.recorder.events))
+        watched.until(lambda: bool(watched.recorder.events), limit_s=LIMIT_S)
 
     assert watched.noted() == ["w-[0-2]: the agent there cannot be spoken with; not watched"]
-    assert watched.ended_in_s < 0.5
+    assert watched.ended_in_s < LIMIT_S / 3
 
 
 def test_no_agent_is_told_from_a_lost_channel(keys: JobKeys, root: Path) -> None:
@@ -266,7 +258,7 @@ def test_a_port_that_never_finishes_a_login_does_not_hold_up_the_end(
     with lying(greets) as target:
         watched = Watched(terms_of(keys, root), target).until(limit_s=0.3)
 
-    assert 0.3 <= watched.ended_in_s < 1.5
+    assert 0.3 <= watched.ended_in_s < 10 * 0.3
 
 
 def test_80_hosts_are_told_the_end_of_a_program_that_ran_and_of_one_that_did_not(

@@ -10,7 +10,7 @@ import pytest
 
 from mpi_agent.job.events import Noted
 from mpi_agent.job.worker_events import LauncherGone, RanksEnded, RunBegan, RunOver
-from mpi_agent.ssh.worker_protocol import (
+from mpi_agent.ssh.worker_words import (
     Alive,
     Call,
     Cleaned,
@@ -23,12 +23,23 @@ from mpi_agent.ssh.worker_protocol import (
     Verb,
     Watching,
 )
-from tests.served_control import OTHER, PI, PI_RESTARTED, Served, run, serve_and, serving, until
+from tests.served_control import (
+    LIMIT_S,
+    OTHER,
+    PI,
+    PI_RESTARTED,
+    Served,
+    run,
+    serve_and,
+    serving,
+    until,
+)
+from tests.waiting import wait_until
 
 pytestmark = pytest.mark.integration
 
 SHORT_LEASE_S = 0.3
-LEASE_S = 0.8
+LEASE_S = 3.0
 DRAINING = Draining(signal_name="SIGTERM", grace_s=30.0, ranks=1)
 KILLS = OutOfMemory(kills=1, used_bytes=90, limit_bytes=100)
 
@@ -127,33 +138,36 @@ def test_ranks_of_a_launcher_that_is_not_heard_are_ended(tmp_path: Path, hangs_u
 
 
 def test_a_launcher_that_says_it_is_alive_keeps_its_ranks(tmp_path: Path) -> None:
-    """For more than one lease."""
+    """For longer than one that came after it and says nothing."""
 
     async def watch(served: Served) -> None:
-        caller = await served.watch()
-        ends_s = time.monotonic() + 2 * LEASE_S
-        while time.monotonic() < ends_s:
-            caller.send(Alive())
-            assert await caller.hear() == Alive()
-            await asyncio.sleep(LEASE_S / 8)
+        caller = await served.watch("a", PI)
+        await served.watch("b", OTHER)
+        async with asyncio.timeout(LIMIT_S):
+            while not served.ending.asked:
+                caller.send(Alive())
+                assert await caller.hear() == Alive()
+                await asyncio.sleep(LEASE_S / 30)
 
-        assert served.ending.asked == []
+        assert served.ending.run_ids == ["b"]
 
     serve_and(watch, tmp_path / "state", lease_s=LEASE_S)
 
 
 def test_a_launcher_that_comes_back_in_time_keeps_its_ranks(tmp_path: Path) -> None:
-    """Again and again, the run stays the same one."""
+    """Again and again, the run stays the same one; one that does not come back is ended."""
 
     async def watch(served: Served) -> None:
-        ends_s = time.monotonic() + 2 * LEASE_S
-        while time.monotonic() < ends_s:
-            caller = await served.watch()
-            await caller.hang_up()
-            await asyncio.sleep(LEASE_S / 8)
+        await served.watch("a", PI)
+        await (await served.watch("b", OTHER)).hang_up()
+        async with asyncio.timeout(LIMIT_S):
+            while not served.ending.asked:
+                caller = await served.watch("a", PI)
+                await caller.hang_up()
+                await asyncio.sleep(LEASE_S / 30)
 
-        assert served.ending.asked == []
-        assert len(served.events(RunBegan)) == 1
+        assert served.ending.run_ids == ["b"]
+        assert [event.run_id for event in served.events(RunBegan)] == ["a", "b"]
 
     serve_and(watch, tmp_path / "state", lease_s=LEASE_S)
 
@@ -194,7 +208,7 @@ def test_time_in_which_the_worker_was_frozen_does_not_count(tmp_path: Path) -> N
     """The word of the launcher may be on its way still."""
 
     async def watch() -> None:
-        async with serving(tmp_path / "state", lease_s=1.2, status=freeze) as served:
+        async with serving(tmp_path / "state", lease_s=LEASE_S, status=freeze) as served:
             caller = await served.watch()
             asked = await served.call(Call(verb=Verb.STATUS))
             assert await asked.hear_all() == [Alive()]
@@ -204,9 +218,8 @@ def test_time_in_which_the_worker_was_frozen_does_not_count(tmp_path: Path) -> N
             assert served.ending.asked == []
 
     def freeze() -> str:
-        ends_s = time.monotonic() + 3.0
-        while time.monotonic() < ends_s:
-            time.sleep(0.1)
+        ends_s = time.monotonic() + 1.5 * LEASE_S
+        wait_until("more than a lease has passed", lambda: time.monotonic() > ends_s)
         return '{"kind":"alive"}'
 
     run(watch())

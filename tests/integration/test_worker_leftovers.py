@@ -9,7 +9,8 @@ import pytest
 
 from mpi_agent.job.events import Noted
 from mpi_agent.job.worker_events import LauncherGone, RanksEnded
-from mpi_agent.ssh.worker_protocol import (
+from mpi_agent.ssh.worker_protocol import render_call
+from mpi_agent.ssh.worker_words import (
     Call,
     Cleaned,
     Farewell,
@@ -18,7 +19,6 @@ from mpi_agent.ssh.worker_protocol import (
     Refused,
     Verb,
     Watching,
-    render_call,
 )
 from tests.served_control import OTHER, PI, Served, run, serve_and, serving, until
 

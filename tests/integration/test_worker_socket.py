@@ -17,15 +17,8 @@ import pytest
 from mpi_agent.errors import SettingsError
 from mpi_agent.job.events import Noted
 from mpi_agent.job.worker_events import LauncherGone
-from mpi_agent.ssh.worker_protocol import (
-    LONGEST_LINE_BYTES,
-    Alive,
-    Call,
-    Cleaned,
-    Refused,
-    Verb,
-    render_call,
-)
+from mpi_agent.ssh.worker_protocol import LONGEST_LINE_BYTES, render_call
+from mpi_agent.ssh.worker_words import Alive, Call, Cleaned, Refused, Verb
 from mpi_agent.state import open_state_directory
 from mpi_agent.worker.local_socket import listen_at
 from tests.served_control import PI, Served, run, serve_and, serving, until

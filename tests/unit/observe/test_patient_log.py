@@ -15,6 +15,9 @@ from mpi_agent.observe.log import Log
 from mpi_agent.observe.patient_log import PatientLog
 from tests.waiting import wait_until
 
+SOON_S = 10.0
+"""Ten times and more what it takes alone; whoever waited would wait for ever."""
+
 
 def numbered(count: int) -> Iterator[SshServerSpoke]:
     """Give events in an order that can be seen."""
@@ -48,7 +51,7 @@ def test_nobody_waits_for_a_log_that_hangs() -> None:
         took_s = time.monotonic() - started_s
         read_again.set()
 
-    assert took_s < 1.0
+    assert took_s < SOON_S
     assert seen[:10] == list(numbered(10))
     assert isinstance(seen[-1], Noted)
     left_out = 10_000 - (len(seen) - 1)
@@ -60,7 +63,7 @@ def test_an_end_does_not_wait_for_ever() -> None:
     never = threading.Event()
 
     def hang(_: Event) -> None:
-        never.wait(60)
+        never.wait(10 * SOON_S)
 
     with PatientLog(hang, end_limit_s=0.05) as log:
         log(SshServerSpoke(line="x"))
@@ -68,7 +71,7 @@ def test_an_end_does_not_wait_for_ever() -> None:
 
     took_s = time.monotonic() - started_s
     never.set()
-    assert took_s < 5.0
+    assert took_s < SOON_S
 
 
 def test_a_pipe_that_nobody_reads_holds_up_the_log_alone(tmp_path: Path) -> None:
@@ -85,7 +88,7 @@ def test_a_pipe_that_nobody_reads_holds_up_the_log_alone(tmp_path: Path) -> None
         wait_until("the last line came", lambda: str(lines - 1) in _text(tmp_path / "read"))
     drained.join()
 
-    assert took_s < 1.0
+    assert took_s < SOON_S
     assert len(_text(tmp_path / "read").splitlines()) == lines
 
 

@@ -15,7 +15,7 @@ from mpi_agent.job.worker_news import WorkerNews
 from mpi_agent.run.watched import END_LIMIT_S, WatchedWorkers, interval_s
 from mpi_agent.ssh.remote import ChannelBrokenError, NoAgentError, WorkerChannel
 from mpi_agent.ssh.trust import SshTarget
-from mpi_agent.ssh.worker_protocol import (
+from mpi_agent.ssh.worker_words import (
     Alive,
     Call,
     Draining,

@@ -10,7 +10,7 @@ from mpi_agent.job.events import Event
 from mpi_agent.job.worker_events import WorkerExceededMemory
 from mpi_agent.run.watched_worker import GIVEN_UP_AFTER_S, WatchedWorker
 from mpi_agent.ssh.trust import SshTarget
-from mpi_agent.ssh.worker_protocol import Draining, Farewell, GraceOver, OutOfMemory
+from mpi_agent.ssh.worker_words import Draining, Farewell, GraceOver, OutOfMemory
 
 
 def a_worker() -> WatchedWorker:

@@ -13,6 +13,13 @@ from hypothesis import strategies as st
 
 from mpi_agent.ssh.worker_protocol import (
     LONGEST_LINE_BYTES,
+    ProtocolError,
+    parse_call,
+    parse_line,
+    render_call,
+    render_line,
+)
+from mpi_agent.ssh.worker_words import (
     Alive,
     Call,
     Cleaned,
@@ -23,14 +30,9 @@ from mpi_agent.ssh.worker_protocol import (
     Line,
     OutOfMemory,
     Over,
-    ProtocolError,
     Refused,
     Verb,
     Watching,
-    parse_call,
-    parse_line,
-    render_call,
-    render_line,
 )
 
 KINDS = (Alive, Over, Cleaned, Watching, Draining, GraceOver, OutOfMemory, Farewell, Refused)

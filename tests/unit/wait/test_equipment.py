@@ -8,7 +8,7 @@ import pytest
 
 from mpi_agent.job.host_facts import HostFacts
 from mpi_agent.job.readiness import Obstacle
-from mpi_agent.ssh.worker_protocol import LauncherId
+from mpi_agent.ssh.worker_words import LauncherId
 from mpi_agent.wait.equipment import (
     ANSWER_ENDS,
     Equipment,

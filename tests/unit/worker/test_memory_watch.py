@@ -122,7 +122,9 @@ def test_a_watch_tells_each_growth_until_it_is_cancelled(tmp_path: Path) -> None
         write_second(tmp_path, kills=0)
         watch = MemoryWatch(tmp_path)
         write_second(tmp_path, kills=1)
-        task = asyncio.create_task(watch_memory(watch, tell=tell, pace_s=0.001))
+        task = asyncio.create_task(
+            watch_memory(watch, tell=tell, pace_s=0.001, emit=lambda _: None)
+        )
         await asyncio.wait_for(enough.wait(), timeout=10)
         task.cancel()
         with pytest.raises(asyncio.CancelledError):

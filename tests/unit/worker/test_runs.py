@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mpi_agent.ssh.worker_protocol import LauncherId
+from mpi_agent.ssh.worker_words import LauncherId
 from mpi_agent.worker.runs import Run, Runs
 
 PI = LauncherId(name="pi-launcher", container="first")
