@@ -116,6 +116,8 @@ class Readiness:
             )
         if not os.access(self._path.parent, os.W_OK | os.X_OK):
             raise self._unwritable("its directory is missing or read-only")
+        if _is_somebodys(self._path):
+            raise self._unwritable("a file is there that no worker wrote")
         try:
             self._path.unlink(missing_ok=True)
         except OSError as error:
@@ -176,6 +178,19 @@ class Readiness:
             f'cannot write the ready file "{self._path}": {why}',
             hint="name a writable place with --ready-file",
         )
+
+
+def _is_somebodys(path: Path) -> bool:
+    """Return whether a plain file lies there that is no ready file, and not empty."""
+    try:
+        text = _read(path)
+    except (OSError, ValueError):
+        return False
+    try:
+        ReadyFile.parse(text)
+    except ValueError:
+        return bool(text.strip())
+    return False
 
 
 def probe_readiness(path: Path) -> str | None:

@@ -43,12 +43,21 @@ def job_running(
 
 
 def start(running: OperatorJob, *worker_options: str) -> Pod:
-    """Start a job of `staying.py` and return its launcher once all ranks compute."""
+    """Start a job of `staying.py`; return its launcher once all ranks compute and it watches them.
+
+    Until then the workers know nothing of the launcher, and would not miss it.
+    """
     running.start_workers(*worker_options)
     launcher = running.start_launcher()
+
+    def is_under_way() -> bool:
+        return launcher.log().count(" computes") == 2 and all(
+            "mpi-agent: a run began " in worker.log() for worker in running.workers
+        )
+
     wait_until(
-        "both ranks compute",
-        lambda: launcher.log().count(" computes") == 2 or not launcher.is_running(),
+        "both ranks compute and both workers are watched",
+        lambda: is_under_way() or not launcher.is_running(),
         limit_s=_START_LIMIT_S,
     )
     assert launcher.is_running()

@@ -38,17 +38,41 @@ def test_an_evicted_worker_says_so_and_its_rank_saves_its_work(
         launcher = start(running, f"--volume={saved}:/saved")
         other, evicted = running.workers
         evicted.terminate()
-        # Well before the end of the grace period of 25 s: the rank has ended, and needs no more.
+        # Well before the end of the grace period of 25 s: nothing is left that needs it.
         assert evicted.wait(_SOON_S) == 0
         ended = running.ended(launcher)
 
         assert {path.name: path.read_text() for path in saved.iterdir()} == {"rank-1": "SIGUSR1"}
         assert "drained in" in evicted.log()
         assert re.search(rf"{evicted.hostname}\S* is being evicted", ended.output)
-        assert ended.code != 0, ended.output
-        assert re.search(rf"{evicted.hostname}\S* (is being|was) evicted", ended.message)
+        assert ended.code == 201, ended.output
+        assert re.search(rf"{evicted.hostname}\S* was evicted", ended.message)
         wait_until_idle(other, limit_s=_SOON_S)
         assert other.is_ready()
+
+
+@_BOTH
+def test_a_job_whose_ranks_finish_together_when_one_worker_is_evicted_is_a_success(
+    ssh: Backend, images: Images, new_job: JobFactory, tmp_path: Path
+) -> None:
+    """Its work is done, within the grace period; the eviction is a remark."""
+    saved = tmp_path / "saved"
+    saved.mkdir()
+    saved.chmod(0o777)
+    job = job_running("staying agreeing", ssh, MPI_AGENT_DRAIN_SIGNAL="USR1")
+
+    with new_job(job, images.pi(Debian.TRIXIE)) as running:
+        launcher = start(running, f"--volume={saved}:/saved")
+        evicted = running.workers[1]
+        evicted.terminate()
+        assert evicted.wait(_SOON_S) == 0
+        ended = running.ended(launcher)
+
+        assert [path.name for path in saved.iterdir()] == ["rank-1"]
+        assert "drained in" in evicted.log()
+        assert ended.code == 0, ended.output
+        assert "succeeded after" in ended.message
+        assert re.search(rf"; {evicted.hostname}\S* was evicted", ended.message)
 
 
 def test_a_job_whose_evicted_ranks_had_to_be_killed_is_not_a_success(
@@ -65,6 +89,7 @@ def test_a_job_whose_evicted_ranks_had_to_be_killed_is_not_a_success(
         ended = running.ended(launcher)
 
         assert re.search(r"killed \d+ process(es)? after", evicted.log())
+        assert re.search(rf"{evicted.hostname}\S* ends what is left of the program", ended.output)
         assert ended.code == 201, ended.output
         assert re.search(rf"{evicted.hostname}\S* was evicted", ended.message)
 

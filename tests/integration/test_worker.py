@@ -198,6 +198,7 @@ def test_builtin_server_ends_a_command_whose_client_is_gone(root: Path, keys: Jo
 def test_a_worker_logs_as_json(root: Path, keys: JobKeys) -> None:
     """For whoever collects logs."""
     with running_worker(keys, root, "--log-format", "json") as worker:
-        lines = [line for line in worker.log.read_text().splitlines() if line.startswith("{")]
+        wait_until("it is told", lambda: "worker_ready" in worker.log.read_text())
+    lines = [line for line in worker.log.read_text().splitlines() if line.startswith("{")]
 
     assert "worker_ready" in [json.loads(line)["event"] for line in lines]

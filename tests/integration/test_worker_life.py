@@ -317,6 +317,60 @@ def test_an_address_of_another_machine_is_refused_at_once(root: Path, keys: JobK
     assert b"no address of this container" in done.stderr
 
 
+def start_that_fails(
+    keys: JobKeys, root: Path, state: str, *more: str
+) -> subprocess.CompletedProcess[str]:
+    """Start a worker that must end by itself."""
+    address, port = free_address()
+    words = worker_arguments(keys, Path(state), "pi-worker-0", address, port)
+    return subprocess.run(
+        (sys.executable, *words, *more),
+        capture_output=True,
+        text=True,
+        timeout=LIMIT_S,
+        cwd=root,
+        check=False,
+    )
+
+
+def test_a_file_of_the_users_own_is_no_place_for_the_ready_file(root: Path, keys: JobKeys) -> None:
+    """One mistyped path must not lose data."""
+    (root / "notes").write_text("mine\n")
+
+    done = start_that_fails(keys, root, str(root / "s"), "--ready-file", str(root / "notes"))
+
+    assert done.returncode == 78, done.stderr
+    assert "that no worker wrote" in done.stderr
+    assert (root / "notes").read_text() == "mine\n"
+
+
+def test_a_state_directory_that_no_configuration_can_name_is_refused(
+    root: Path, keys: JobKeys
+) -> None:
+    """As a bad value, not as a bug."""
+    done = start_that_fails(keys, root, f"{root}/a\nb")
+
+    assert done.returncode == 73, done.stderr
+    assert "printable" in done.stderr
+
+
+def test_a_relative_state_directory_is_one_of_the_working_directory(
+    root: Path, keys: JobKeys
+) -> None:
+    """sshd and its sessions have other working directories."""
+    address, port = free_address()
+    words = worker_arguments(keys, Path("relative"), "pi-worker-0", address, port)
+    with running_agent(
+        "sh", "-c", 'cd "$0" && exec "$@"', str(root), sys.executable, *words
+    ) as one:
+        one.wait_until_it_says("became ready")
+
+        code, _, _ = one.end(signal_number=signal.SIGTERM)
+
+    assert code == 0
+    assert (root / "relative").is_dir()
+
+
 def test_the_status_is_told_in_a_session_and_by_the_command(root: Path, keys: JobKeys) -> None:
     """A person asks in the container, the launcher over ssh."""
     with running_worker(keys, root, "--sshd", "builtin") as worker:

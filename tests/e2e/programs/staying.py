@@ -1,22 +1,28 @@
 """Computes until it is told to save its work.
 
 Called with `leaving` each rank leaves a process that nobody waits for; with `deaf` it minds no
-request.
+request; with `agreeing` all ranks finish together once one of them was told.
 """
 
 import os
 import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 from types import FrameType
 
 from mpi4py import MPI
 
+_told = False
+
 
 def _save(number: int, _: FrameType | None) -> None:
     Path(f"/saved/rank-{MPI.COMM_WORLD.rank}").write_text(signal.Signals(number).name)
-    os._exit(0)
+    if "agreeing" not in sys.argv:
+        os._exit(0)
+    global _told
+    _told = True
 
 
 def main() -> None:
@@ -32,8 +38,10 @@ def main() -> None:
         )
     MPI.COMM_WORLD.Barrier()
     print(f"rank {MPI.COMM_WORLD.rank} computes", flush=True)
-    while True:
+    while "agreeing" not in sys.argv:
         signal.pause()
+    while not MPI.COMM_WORLD.allreduce(_told, MPI.LOR):
+        time.sleep(0.1)
 
 
 if __name__ == "__main__":
