@@ -357,7 +357,7 @@ def test_a_state_directory_that_no_configuration_can_name_is_refused(
 def test_a_relative_state_directory_is_one_of_the_working_directory(
     root: Path, keys: JobKeys
 ) -> None:
-    """sshd and its sessions have other working directories."""
+    """Sshd and its sessions have other working directories."""
     address, port = free_address()
     words = worker_arguments(keys, Path("relative"), "pi-worker-0", address, port)
     with running_agent(
