@@ -127,6 +127,17 @@ def test_a_file_of_the_users_is_no_module_of_the_workers(state: Path, tmp_path: 
 
 
 @pytest.mark.parametrize("mpi", STACKS)
+def test_one_rank_on_each_of_two_workers_can_exchange(state: Path, mpi: str) -> None:
+    """The default shape of a local job; its workers share the machine's host name."""
+    program = "from mpi4py import MPI; print(sorted(MPI.COMM_WORLD.allgather(MPI.COMM_WORLD.rank)))"
+
+    done = run_local(("--mpi", mpi), (sys.executable, "-c", program), state=state)
+
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == "[0, 1]\n" * 2
+
+
+@pytest.mark.parametrize("mpi", STACKS)
 def test_ranks_are_in_numeric_order_over_twelve_workers(state: Path, mpi: str) -> None:
     """Worker 2 comes before worker 10, and each gets its rank."""
     program = ("mpirun", "sh", "-c", SAY_PLACE + "sleep 1")
