@@ -91,7 +91,7 @@ def open_state_directory(wanted: str | None) -> StateDirectory:
             f"cannot keep private files in {wanted!r}: no ssh_config can carry that name",
             hint="name a directory of printable characters with --state-dir",
         )
-    paths = (Path(wanted).absolute(),) if wanted else state_directory_candidates(os.getuid())
+    paths = (Path(os.path.abspath(wanted)),) if wanted else state_directory_candidates(os.getuid())
     refusals = []
     for path in paths:
         refusal = _prepare(path, is_our_choice=wanted is None)

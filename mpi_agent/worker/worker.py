@@ -199,8 +199,9 @@ class Worker:
                     await self._drain(parts).after_job()
                     wants_code = self._settings.exit_with_launcher is ExitWithLauncher.CODE
                     return over.result() if wants_code else 0
+                failed = next(task for task in failures if task.done())
                 await self._drain(parts).after_failure("ssh cannot be served", self._stop)
-                await next(task for task in failures if task.done())
+                await failed
                 raise AssertionError("a server that was not stopped ended without a reason")
             finally:
                 await parts.keeper.stop(0.0)
