@@ -15,7 +15,7 @@ from mpi_agent.worker.readiness import Readiness
 
 __all__ = ["end_when_emptied"]
 
-_PACE_S = 2.0
+_PACE_S = 5.0
 
 
 async def end_when_emptied(

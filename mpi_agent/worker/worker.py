@@ -38,7 +38,7 @@ from mpi_agent.worker_settings import WorkerSettings
 
 __all__ = ["Worker"]
 
-_MEMORY_PACE_S = 1.0
+_MEMORY_PACE_S = 5.0
 _Result = TypeVar("_Result")
 
 
