@@ -47,6 +47,7 @@ e2e: $(VENV)/.test ## images and jobs in real containers
 
 bench: $(VENV)/.demo ## figures as ratios, about 45 minutes (as root); see benchmarks/README.md
 	$(BIN)/python -m benchmarks.startup
+	$(BIN)/python -m benchmarks.passthrough
 	$(BIN)/python -m benchmarks.worker
 	$(BIN)/python -m benchmarks.waiting
 	$(BIN)/python -m benchmarks.late_worker

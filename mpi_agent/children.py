@@ -11,9 +11,12 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import ctypes
+import fcntl
+import functools
 import os
 import signal
 import subprocess
+import termios
 import time
 from collections.abc import Collection, Mapping
 from types import TracebackType
@@ -102,6 +105,7 @@ class Children:
 
     def adopt_orphans(self, *, adopt: bool = True) -> None:
         """Reap also what others left to us; only while no thread here waits for its own child."""
+        self._reap()  # what ended by now is reaped on the terms of until now
         self._adopts_orphans = adopt
         self._reap()
 
@@ -115,10 +119,14 @@ class Children:
         stdin: int | None = None,
         stdout: int | IO[bytes] | None = None,
         stderr: int | IO[bytes] | None = None,
+        controlling: int | None = None,
     ) -> Child:
         """Return a child that was started; it gets TERM should this process die.
 
         Streams are inherited unless they are given.
+
+        Args:
+            controlling: the child's stream (0, 1 or 2) that is its controlling terminal.
 
         Raises:
             OSError: it could not be started.
@@ -133,7 +141,7 @@ class Children:
             stdout=stdout,
             stderr=stderr,
             start_new_session=True,
-            preexec_fn=_die_with_parent,
+            preexec_fn=functools.partial(_begin, controlling),
         )
         child = Child(popen, time.monotonic())
         self._running[child.pid] = child
@@ -173,12 +181,14 @@ class Children:
                         child.take_status(status)
 
 
-def _die_with_parent() -> None:
-    """Ask the kernel for a TERM when our parent is gone, even by KILL.
+def _begin(controlling: int | None) -> None:
+    """Ask the kernel for a TERM when our parent is gone, even by KILL; take the terminal.
 
-    Source: prctl(2), PR_SET_PDEATHSIG.
+    Source: prctl(2), PR_SET_PDEATHSIG; ioctl_tty(2), TIOCSCTTY: of a session leader without one.
     """
     _LIBC.prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
+    if controlling is not None:
+        fcntl.ioctl(controlling, termios.TIOCSCTTY, 0)
 
 
 def _descendants(spared: frozenset[int]) -> list[int]:

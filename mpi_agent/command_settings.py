@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from mpi_agent.errors import SettingsError
 from mpi_agent.given import Given
@@ -14,6 +14,7 @@ from mpi_agent.setting_words import (
     PlanForm,
     Slots,
 )
+from mpi_agent.supervision_settings import OutputSettings, SupervisionSettings
 
 __all__ = [
     "HostfileSettings",
@@ -87,7 +88,8 @@ class RunSettings:
     """How a program is to be run, in a cluster or on one machine."""
 
     np: int | None = None
-    grace_s: float = 0.0
+    supervision: SupervisionSettings = field(default_factory=SupervisionSettings)
+    output: OutputSettings = field(default_factory=OutputSettings)
     env: tuple[str, ...] = ()
     env_files: tuple[str, ...] = ()
     env_prefixes: tuple[str, ...] = ()
@@ -104,7 +106,8 @@ class RunSettings:
         """Return the typed values; raises SettingsError like `JobSettings.from_given`."""
         return cls(
             np=given.count("np"),
-            grace_s=given.duration_s("grace"),
+            supervision=SupervisionSettings.from_given(given),
+            output=OutputSettings.from_given(given),
             env=given.names("env"),
             env_files=given.names("env-file"),
             env_prefixes=given.names("env-prefix"),

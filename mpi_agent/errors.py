@@ -23,6 +23,9 @@ An exception means that the agent itself could not do its part; how the program 
         HostKeyError              77  unreadable, or modes that sshd will reject
         SshdConfigError           78  sshd rejected its configuration; carries its words
         SshdEndedError           202  sshd was up and went away
+      LogError
+        LogUnreadableError        66  a saved log is missing or cannot be read
+        LogNotTextError           65  it is no text
       StateDirectoryError         73  no directory to keep private files in
       StoppedError      143, 130, 129  told to stop before the program started
 
@@ -38,6 +41,8 @@ if TYPE_CHECKING:
     from mpi_agent.job.readiness import ReadinessReport
 
 __all__ = [
+    "RANKS_STALLED_CODE",
+    "START_TOO_LATE_CODE",
     "WORKERS_LOST_CODE",
     "ClientKeyError",
     "DiscoveryError",
@@ -49,6 +54,9 @@ __all__ = [
     "HostsUnfitError",
     "HostsUnusedError",
     "LaunchError",
+    "LogError",
+    "LogNotTextError",
+    "LogUnreadableError",
     "MpiAgentError",
     "MpirunNotFoundError",
     "MpirunNotRunnableError",
@@ -63,8 +71,12 @@ __all__ = [
     "WorkerSetupError",
 ]
 
+START_TOO_LATE_CODE = 200
+"""Of an ending, which is no error: mpirun did not get the program started in time."""
 WORKERS_LOST_CODE = 201
-"""Of an ending, which is no error: a worker vanished under a running program; a retry may help."""
+"""Of an ending: a worker vanished under a running program; a retry may help."""
+RANKS_STALLED_CODE = 203
+"""Of an ending: ranks did nothing for too long; a retry may help."""
 
 
 class MpiAgentError(Exception):
@@ -211,6 +223,22 @@ class SshdEndedError(WorkerSetupError):
     """sshd was up and went away."""
 
     exit_code = 202
+
+
+class LogError(MpiAgentError):
+    """A saved log cannot be explained."""
+
+
+class LogUnreadableError(LogError):
+    """A saved log is missing or cannot be read."""
+
+    exit_code = 66
+
+
+class LogNotTextError(LogError):
+    """A saved log is no text."""
+
+    exit_code = 65
 
 
 class StateDirectoryError(MpiAgentError):

@@ -13,10 +13,11 @@ from typing import TypeVar
 from mpi_agent.errors import SettingsError
 from mpi_agent.settings import settings_of, variable_of
 
-__all__ = ["Given", "parse_duration_s"]
+__all__ = ["Given", "parse_duration_s", "parse_size_bytes"]
 
 _UNITS_S = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 _LAST_PORT = 65535
+_SIZE_SHIFTS = {"": 0, "K": 10, "M": 20, "G": 30}
 _DURATION = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h|d)")
 _Choice = TypeVar("_Choice", bound=Enum)
 _TRUE, _FALSE = frozenset({"1", "true", "yes", "on"}), frozenset({"0", "false", "no", "off", ""})
@@ -34,6 +35,18 @@ def parse_duration_s(text: str) -> float:
     if not re.fullmatch(f"(?:{_DURATION.pattern})+", text):
         raise ValueError("not a duration such as 90s or 10m")
     return sum(float(number) * _UNITS_S[unit] for number, unit in _DURATION.findall(text))
+
+
+def parse_size_bytes(text: str) -> int:
+    """Return the bytes that `4096`, `64K`, `64M` or `2G` are; K is 1,024.
+
+    Raises:
+        ValueError: it is none of these.
+    """
+    match = re.fullmatch(r"(\d{1,12})\s*([KMG]?)(?:iB|i|B)?", text.strip(), re.IGNORECASE)
+    if match is None:
+        raise ValueError("not a size such as 4096, 64K or 64M")
+    return int(match[1]) << _SIZE_SHIFTS[match[2].upper()]
 
 
 class Given:
@@ -62,6 +75,26 @@ class Given:
         if not _is_count(value):
             raise _bad_value(value, origin, "not a whole number of at least 1")
         return int(value)
+
+    def count_from_0(self, name: str) -> int:
+        """Return a whole number of at least 0; settings of this kind always have a default."""
+        value, origin = self._value(name)
+        text = (value or "").strip()
+        if re.fullmatch(r"\d{1,9}", text) is None:
+            raise _bad_value(text, origin, "not a whole number of at least 0")
+        return int(text)
+
+    def size_bytes(self, name: str) -> int:
+        """Return bytes; settings of this kind always have a default."""
+        value, origin = self._value(name)
+        try:
+            return parse_size_bytes(value or "0")
+        except ValueError as error:
+            raise _bad_value(value or "", origin, str(error)) from error
+
+    def optional_duration_s(self, name: str) -> float | None:
+        """Return seconds, None when nobody gave any."""
+        return None if self._value(name)[0] is None else self.duration_s(name)
 
     def count_or(self, name: str, words: type[_Choice]) -> int | _Choice | None:
         """Return a whole number of at least 1, or one of a few words instead."""

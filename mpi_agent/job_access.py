@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import asyncio
 import functools
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -18,8 +19,14 @@ from mpi_agent.container import own_account
 from mpi_agent.errors import StateDirectoryError
 from mpi_agent.job.events import EventSink, Noted
 from mpi_agent.job.readiness import HostReadiness
+from mpi_agent.ready_job import ReadyJob
+from mpi_agent.run.hosts_of_run import HostsOfRun, sum_of_sweeps
+from mpi_agent.run.own_ranks import OwnRanks
+from mpi_agent.run.plain_hosts import PlainHosts
 from mpi_agent.run.watched import WatchedWorkers
+from mpi_agent.run_id import RunId
 from mpi_agent.setting_words import Backend, KeyExchange
+from mpi_agent.ssh.errands import SshShells
 from mpi_agent.ssh.installed import (
     ImageConfiguration,
     choose_client,
@@ -44,7 +51,7 @@ from mpi_agent.ssh.trust import (
 from mpi_agent.ssh.worker_words import Call
 from mpi_agent.state import StateDirectory, open_state_directory
 
-__all__ = ["JobAccess", "LocalJob"]
+__all__ = ["HostsInReach", "JobAccess", "LocalJob"]
 
 _USUAL_PORTS = (2222, 22)
 """Tried in this order where neither the user nor the image's ssh configuration names one.
@@ -68,6 +75,20 @@ class LocalJob:
     search_path: tuple[str, ...]
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HostsInReach:
+    """The hosts of one run: all of them, and in the two ways in which they are spoken with.
+
+    Attributes:
+        agents: those whose agent keeps a channel open; entered before mpirun is started.
+        plain: those of which only a login tells anything.
+    """
+
+    all: HostsOfRun
+    agents: WatchedWorkers
+    plain: PlainHosts
+
+
 class JobAccess:
     """Keeps what one launcher needs to dial, in its private directory.
 
@@ -75,6 +96,7 @@ class JobAccess:
         client: which ssh mpirun is to use.
         key_exchange: which key exchange that one is to prefer.
         local: the job that `local` made, None in a cluster.
+        worker_timeout_s: silence after which a worker is lost, None for never.
     """
 
     def __init__(
@@ -85,8 +107,10 @@ class JobAccess:
         client: Backend = Backend.AUTO,
         key_exchange: KeyExchange = KeyExchange.AUTO,
         local: LocalJob | None = None,
+        worker_timeout_s: float | None = 15.0,
     ) -> None:
         self._settings = settings
+        self._worker_timeout_s = worker_timeout_s
         self._emit = emit
         self._wanted_client = client
         self._key_exchange = key_exchange
@@ -154,6 +178,7 @@ class JobAccess:
             known_hosts_path=str(self.state.file("known_hosts")),
             user=self._settings.ssh_user or self._own_options.get("user") or self.account.name,
             checks_host_keys=not self._settings.insecure_host_keys,
+            worker_timeout_s=self._worker_timeout_s,
         )
 
     def write_credentials(self) -> None:
@@ -191,26 +216,49 @@ class JobAccess:
             directory=str(directory) if directory is not None else None,
         )
 
-    def watched(
+    def hosts_in_reach(
         self,
-        hosts: tuple[HostReadiness, ...],
+        ready: ReadyJob,
         call: Call,
+        run_id: RunId,
         *,
-        is_dialling: Callable[[], bool],
-    ) -> WatchedWorkers:
-        """Return the channels to those of the hosts that run the agent; none is open yet.
+        is_dialling: Callable[[], bool] = lambda: False,
+    ) -> HostsInReach:
+        """Return the ways in which the hosts of a run are spoken with; nobody is dialled yet.
 
         Args:
-            hosts: as the wait found them.
+            ready: hosts as the wait found them.
+            call: what is said to an agent.
             is_dialling: whether mpirun still dials hosts.
         """
-        targets = tuple(
-            SshTarget(name=host.host, port=host.port, address=host.address)
-            for host in hosts
-            if host.runs_agent and host.port is not None
+        agent_targets = _targets(host for host in ready.remote if host.runs_agent)
+        plain_targets = _targets(host for host in ready.remote if not host.runs_agent)
+        agents = WatchedWorkers(
+            agent_targets,
+            SshWorkers(self.terms),
+            call,
+            emit=self._emit,
+            is_dialling=is_dialling,
+            worker_timeout_s=self._worker_timeout_s,
         )
-        workers = SshWorkers(self.terms)
-        return WatchedWorkers(targets, workers, call, emit=self._emit, is_dialling=is_dialling)
+        plain = PlainHosts(plain_targets, SshShells(self.terms), run_id, emit=self._emit)
+        local = next((host.name for host in ready.job.hosts.hosts if host.is_local), None)
+        every = HostsOfRun(
+            (*agent_targets, *plain_targets),
+            agents=agents,
+            plain=plain,
+            own=OwnRanks(local, run_id) if local is not None else None,
+            emit=self._emit,
+        )
+        return HostsInReach(all=every, agents=agents, plain=plain)
+
+    async def end_former(self, hosts: Sequence[HostReadiness], run_id: RunId) -> None:
+        """End what runs of this job whose launcher is gone have left on hosts without an agent."""
+        plain = PlainHosts(_targets(hosts), SshShells(self.terms), run_id, emit=self._emit)
+        began_at_s = time.monotonic()
+        swept = await plain.end_former(run_id)
+        took_s = time.monotonic() - began_at_s
+        self._emit(sum_of_sweeps(swept, took_s=took_s, why="before the next attempt"))
 
     def write_programs(self, *, mpirun: str | None) -> None:
         """Write the programs that `for_mpirun` names: what dials, and what scripts find in PATH.
@@ -275,3 +323,11 @@ class JobAccess:
         if self._key_exchange is KeyExchange.DEFAULT:
             return ()
         return cheap_key_exchanges(self._image.key_exchanges)
+
+
+def _targets(hosts: Iterable[HostReadiness]) -> tuple[SshTarget, ...]:
+    return tuple(
+        SshTarget(name=host.host, port=host.port, address=host.address)
+        for host in hosts
+        if host.port is not None
+    )

@@ -51,6 +51,7 @@ class JobProcess:
         rank: None for daemons, and for what they start besides ranks.
         local_rank: None too where the launcher does not tell it.
         leads_rank: the topmost process of its rank; the program itself or a shell around it.
+        is_orphan: nothing of its run is above it.
     """
 
     pid: int
@@ -59,6 +60,7 @@ class JobProcess:
     rank: int | None
     local_rank: int | None
     leads_rank: bool
+    is_orphan: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -144,6 +146,7 @@ def _job_process(stat: ProcessStat, mark: _Mark, parent: _Mark) -> JobProcess:
         rank=mark.rank,
         local_rank=mark.local_rank,
         leads_rank=mark.rank is not None and not is_same_rank,
+        is_orphan=mark.run_id != parent.run_id,
     )
 
 

@@ -1,52 +1,51 @@
-"""The launcher's story on one page: discover, wait, plan, run, explain."""
+"""The launcher's story on one page: discover, wait, plan, run, explain; and begin again."""
 
 from __future__ import annotations
 
+import asyncio
 import secrets
 import shlex
-from collections.abc import Mapping
+import time
+from collections.abc import Coroutine, Mapping
 from dataclasses import replace
-from pathlib import Path
+from typing import TypeVar
 
+from mpi_agent.attempt import Attempt
 from mpi_agent.children import Children
 from mpi_agent.command.dialects import family_of
 from mpi_agent.command.plan import LaunchPlan
-from mpi_agent.command.program_kind import (
-    ProgramKind,
-    kind_of_program,
-    moves_before_it_runs,
-    program_word,
-)
-from mpi_agent.command.topics import Family
+from mpi_agent.command.program_kind import moves_before_it_runs, program_word
 from mpi_agent.command_settings import LaunchSettings
 from mpi_agent.container import container_identity, own_names
-from mpi_agent.errors import LaunchError, SettingsError
-from mpi_agent.explain.ending import blame_hosts, conclude, on_fewer_hosts, with_news
-from mpi_agent.explain.publish import telling_failures, write_termination_message
-from mpi_agent.job.endings import Ending, Verdict
-from mpi_agent.job.events import EventSink, Noted, ProgramEnded
-from mpi_agent.job.stacks import Implementation
+from mpi_agent.errors import LaunchError, MpiAgentError, SettingsError
+from mpi_agent.explain.publish import keep_ending, tell_ending, telling_failures
+from mpi_agent.job.endings import Ending
+from mpi_agent.job.events import (
+    AttemptBegan,
+    AttemptEnded,
+    EventSink,
+    Noted,
+    ProgramEnded,
+    RestartDecided,
+)
 from mpi_agent.job_access import JobAccess, LocalJob
 from mpi_agent.job_finder import Job
 from mpi_agent.planner import Planner
-from mpi_agent.ready_job import ReadyJob
-from mpi_agent.run.dialled import DialledHosts
+from mpi_agent.ready_job import ReadyJob, launchers_before
 from mpi_agent.run.executable import refuse_missing_program
+from mpi_agent.run.rank_logs import attempt_directory, open_log_directory
+from mpi_agent.run.restarts import PastAttempt, decide
 from mpi_agent.run.signals import SignalInbox
-from mpi_agent.run.supervise import Supervised, supervise
-from mpi_agent.run.watched import END_LIMIT_S, WatchedWorkers
-from mpi_agent.ssh.worker_words import Call, LauncherId, Verb
+from mpi_agent.run_id import RunId
+from mpi_agent.ssh.worker_words import LauncherId
 from mpi_agent.wait.warnings import host_warnings
 from mpi_agent.waiter import Waiter
 
 __all__ = ["Launcher"]
 
-_NOBODY_DIALLED = (
-    "no host was dialled with the job's ssh_config: as far as that tells, the program ran on this "
-    "container alone"
-)
-_END_LIMIT_AFTER_A_STOP_S = 2.0
-"""for telling workers, when whoever stopped us counts the seconds"""
+_T = TypeVar("_T")
+_UNWATCHED = "exec-"
+"""How the id of a run begins that nobody watches: it is no `RunId`, so no lease ends it."""
 
 
 class Launcher:
@@ -75,7 +74,10 @@ class Launcher:
         self._program = program
         self._environ = environ
         self._emit = emit
-        self._run_id = secrets.token_hex(6)
+        self._restarts = settings.run.supervision.restarts
+        self._past: list[PastAttempt] = []
+        self._is_stopped = False
+        self._launch_id = secrets.token_hex(4)
         self._identity = LauncherId(name=own_names()[0], container=container_identity())
         self._access = JobAccess(
             settings.job,
@@ -83,71 +85,92 @@ class Launcher:
             client=settings.run.ssh,
             key_exchange=settings.run.ssh_kex,
             local=local,
+            worker_timeout_s=settings.run.supervision.worker_timeout_s,
         )
         self._planner = Planner(program, settings.run, self._access, environ=environ)
         self._waiter = Waiter(settings.job, program, self._access, environ=environ, emit=emit)
 
     async def launch(self, children: Children, inbox: SignalInbox) -> int:
-        """Discover, wait, plan, run, explain; return the exit code.
+        """Discover, wait, plan, run, explain, as often as restarts allow; return the exit code.
 
         Raises:
             MpiAgentError: the agent could not do its part; the termination message says so too.
         """
         with telling_failures():
-            ready, plan = await inbox.unless_stopped(self._prepare(), doing="waiting")
-            dialled = self._dialled(ready, plan)
-            async with self._watched(ready, dialled) as watched:
-                supervised = await supervise(
-                    plan,
-                    environ=self._environ,
-                    host_count=len(ready.job.hosts.hosts),
-                    children=children,
-                    inbox=inbox,
-                    emit=self._emit,
-                    grace_s=self._settings.run.grace_s,
-                    alarm=lambda: watched.beside(dialled.given_up),
-                )
-                bare = await self._ending_of(supervised, ready, dialled)
-                limit_s = _END_LIMIT_AFTER_A_STOP_S if supervised.stopped_by else END_LIMIT_S
-                await watched.end(with_news(bare, watched.news).exit_code, limit_s=limit_s)
-                ending = with_news(bare, watched.news)  # with the workers' last words
-        dialled.forget()
+            self._refuse_closed_log_directory()
+            ending = await self._attempt(children, inbox)
+            while (delay_s := self._until_restart_s()) is not None:
+                await self._unless_stopped(inbox, asyncio.sleep(delay_s), "with the restart")
+                ending = await self._attempt(children, inbox)
         self._emit(ProgramEnded(ending=ending))
-        write_termination_message(f"mpi-agent: {ending.summary}")
+        tell_ending(ending)
         return ending.exit_code
 
-    async def _ending_of(
-        self, supervised: Supervised, ready: ReadyJob, dialled: DialledHosts
-    ) -> Ending:
-        stack = ready.job.stack
-        family = family_of(stack)
-        ending = conclude(
-            supervised.process_exit,
-            program=f'"{Path(program_word(self._program, family)).name}"',
-            stopped_by=supervised.stopped_by,
-            started_everywhere=(family is Family.HYDRA and dialled.is_any and not dialled.missing),
-            hides_stops=stack is not None and stack.implementation is Implementation.MPICH,
+    def _refuse_closed_log_directory(self) -> None:
+        """Refuse, before the wait, a directory for the ranks' output that cannot be written to."""
+        if (log_dir := self._settings.run.output.log_dir) is not None:
+            open_log_directory(attempt_directory(log_dir, 1))
+
+    async def _attempt(self, children: Children, inbox: SignalInbox) -> Ending:
+        """Run the program once, on hosts that are ready then."""
+        ready, plan, run_id = await self._unless_stopped(inbox, self._prepare_run(), "waiting")
+        attempt = Attempt(
+            self._program,
+            self._settings.run,
+            ready,
+            plan,
+            run_id=run_id,
+            identity=self._identity,
+            environ=self._environ,
+            access=self._access,
+            waiter=self._waiter,
+            emit=self._emit,
         )
-        if ending.verdict is Verdict.LAUNCH_FAILED and ready.remote:
-            ending = blame_hosts(ending, await self._waiter.look_again(ready.job))
-        calls_its_launcher_itself = kind_of_program(self._program) is ProgramKind.OTHER_LAUNCHER
-        if calls_its_launcher_itself and ready.remote and not dialled.is_any:
-            self._emit(Noted(text=_NOBODY_DIALLED))
-        missing = dialled.missing
-        if why := supervised.alarm or (dialled.describe(missing) if missing else None):
-            ending = on_fewer_hosts(ending, why, ended_for_it=supervised.alarm is not None)
+        ending = await attempt.run(children, inbox, is_last=self._is_last)
+        self._is_stopped = attempt.was_stopped
+        self._past.append(PastAttempt(ending=ending, ended_at_s=time.monotonic()))
+        if (trouble := keep_ending(ending, self._access.state)) is not None:
+            self._emit(Noted(text=trouble))
         return ending
 
-    def _dialled(self, ready: ReadyJob, plan: LaunchPlan) -> DialledHosts:
-        """Return who tells which hosts mpirun dials; none where it dials in a way of its own."""
-        watches = plan.dials_by_own_ssh and not self._settings.run.allow_idle_hosts
-        names = tuple(host.host for host in ready.remote) if watches else ()
-        enough = min(1, len(names)) if plan.dials_by_tree else None
-        return DialledHosts(self._access.marks_directory, names, enough=enough)
+    async def _unless_stopped(
+        self, inbox: SignalInbox, work: Coroutine[None, None, _T], doing: str
+    ) -> _T:
+        """Return what the work returns; an error of a later attempt tells how the last one ended.
 
-    def _watched(self, ready: ReadyJob, dialled: DialledHosts) -> WatchedWorkers:
-        call = Call(verb=Verb.WATCH, launcher=self._identity, run_id=self._run_id)
-        return self._access.watched(ready.remote, call, is_dialling=lambda: bool(dialled.missing))
+        Raises:
+            StoppedError: we were told to stop meanwhile.
+            MpiAgentError: that of the work.
+        """
+        if not self._past:
+            return await inbox.unless_stopped(work, doing=doing)
+        before = self._past[-1].ending
+        hint = f"attempt {before.attempt} was over: {before.summary}"
+        try:
+            return await inbox.unless_stopped(work, doing=doing, hint=hint)
+        except MpiAgentError as error:
+            error.evidence = (hint, *error.evidence)
+            raise
+
+    def _is_last(self, ending: Ending) -> bool:
+        now_s = time.monotonic()
+        past = (*self._past, PastAttempt(ending=ending, ended_at_s=now_s))
+        return not decide(self._restarts, past, now_s).restarts
+
+    def _until_restart_s(self) -> float | None:
+        """Return after which pause the program is begun again, None when it is not; tell why."""
+        if self._is_stopped:
+            return None
+        decision = decide(self._restarts, self._past, time.monotonic())
+        if decision.restarts:
+            self._emit(AttemptEnded(ending=self._past[-1].ending))
+        if self._restarts.max_restarts:
+            self._emit(
+                RestartDecided(
+                    restarts=decision.restarts, delay_s=decision.delay_s, reason=decision.reason
+                )
+            )
+        return decision.delay_s if decision.restarts else None
 
     async def prepare(self, inbox: SignalInbox) -> LaunchPlan:
         """Discover, wait and plan; return what this process is to become.
@@ -156,7 +179,11 @@ class Launcher:
             MpiAgentError: as `launch` does.
         """
         with telling_failures():
-            _, plan = await inbox.unless_stopped(self._prepare(), doing="waiting")
+            ready, plan = await inbox.unless_stopped(self._prepare(), doing="waiting")
+            if self._settings.run.output.log_dir is not None:
+                self._emit(Noted(text="--log-dir needs supervision: no files under --exec"))
+            if ready.remote:
+                plan = plan.of_run(f"{_UNWATCHED}{self._launch_id}")
         text = f"becoming {plan.argv[0]} (--exec), which nobody supervises; no ending is told"
         self._emit(Noted(text=f"{text}; np={plan.np} argv: {shlex.join(plan.shown_argv)}"))
         return plan
@@ -176,6 +203,30 @@ class Launcher:
             self._emit(Noted(text=text))
         return self._planner.plan(job, hosts)
 
+    async def _prepare_run(self) -> tuple[ReadyJob, LaunchPlan, RunId]:
+        """Return what is to run as the next attempt, with nothing of a former one left on hosts."""
+        ready, plan = await self._prepare()
+        run_id = RunId.of_launcher(
+            name=self._identity.name,
+            container=self._identity.container,
+            launch=self._launch_id,
+        )
+        number = 1 + len(self._past) + launchers_before(ready.report, run_id.container)
+        run_id = replace(run_id, attempt=number)
+        max_restarts = self._restarts.max_restarts
+        if number > 1 or max_restarts:
+            event = AttemptBegan(number=number, max_restarts=max_restarts, run_id=str(run_id))
+            self._emit(event)
+        await self._sweep_former(ready, run_id)
+        plan = plan.of_run(run_id, restart_count=number - 1, max_restarts=max_restarts)
+        return ready, plan, run_id
+
+    async def _sweep_former(self, ready: ReadyJob, run_id: RunId) -> None:
+        """End what former runs left on hosts without an agent; agents were asked by the wait."""
+        left = [host for host in ready.remote if host.facts and host.facts.has_leftovers]
+        if left:
+            await self._access.end_former(left, run_id)
+
     async def _prepare(self) -> tuple[ReadyJob, LaunchPlan]:
         job = await self._waiter.find()
         draft = self._planner.draft(job)  # what cannot run is told before the wait
@@ -184,7 +235,9 @@ class Launcher:
         equipment = self._planner.equipment(job, draft)
         if equipment is not None:
             equipment = replace(equipment, launcher=self._identity)
-        ready = await self._waiter.until_ready(job, equipment)
+        ready = await self._waiter.ready_at_the_deadline(
+            job, equipment, at_least=self._restarts.min_workers
+        )
         plan = self._planner.plan(
             ready.job,
             ready.remote,
@@ -193,7 +246,6 @@ class Launcher:
         )
         self._access.state.write("hostfile", plan.hostfile_text)
         if ready.remote:
-            plan = plan.of_run(self._run_id)
             self._access.write_ssh_config(ready.remote, plan.ssh_options)
             stack = ready.job.stack
             self._access.write_programs(mpirun=stack.mpirun if stack is not None else None)

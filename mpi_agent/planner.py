@@ -137,6 +137,9 @@ class Planner:
             keeps_host_option=job.keeps_host_option,
             port_range=settings.port_range,
             sets_defaults=not settings.no_defaults,
+            tags_output=settings.output.tags,
+            splits_output=settings.output.log_dir is not None,
+            worker_timeout_s=settings.supervision.worker_timeout_s,
             surroundings=surroundings_of(
                 {host.host: host.address for host in hosts},
                 {host.host: host.facts for host in hosts if host.facts is not None},

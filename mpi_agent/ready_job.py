@@ -10,7 +10,14 @@ from mpi_agent.job_finder import Job
 from mpi_agent.ssh.trust import SshTarget, SshTerms
 from mpi_agent.wait.equipment import Equipment
 
-__all__ = ["ReadyJob", "WaitRequest", "job_of_report", "with_local_hosts"]
+__all__ = [
+    "ReadyJob",
+    "WaitRequest",
+    "job_of_report",
+    "launchers_before",
+    "of_ready_hosts",
+    "with_local_hosts",
+]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,3 +87,31 @@ def with_local_hosts(report: ReadinessReport, hosts: HostList) -> ReadinessRepor
     local_count = len(every) - len(asked)
     enough = None if report.enough is None else report.enough + local_count
     return replace(report, hosts=every, enough=enough)
+
+
+def of_ready_hosts(job: Job, report: ReadinessReport) -> ReadyJob:
+    """Return a smaller job, of those of its hosts alone that are ready; there is at least one.
+
+    Args:
+        report: of all hosts of the job; of others in it nothing is known but their names.
+    """
+    ready = {host.host for host in report.hosts if host.is_ready}
+    kept = tuple(host for host in job.hosts.hosts if host.name in ready)
+    hosts = tuple(replace(host, index=index) for index, host in enumerate(kept))
+    names = {host.name for host in hosts}
+    return ReadyJob(
+        job=replace(job, hosts=replace(job.hosts, hosts=hosts)),
+        report=replace(
+            report, hosts=tuple(host for host in report.hosts if host.host in names), enough=None
+        ),
+    )
+
+
+def launchers_before(report: ReadinessReport, own: str) -> int:
+    """Return how many launcher containers began this job before, as far as workers saw them.
+
+    Args:
+        own: the container of this launcher, as it stands in the run's id.
+    """
+    seen = (host.facts.launchers for host in report.hosts if host.facts is not None)
+    return max((len({*launchers} - {own}) for launchers in seen), default=0)

@@ -14,6 +14,7 @@ __all__ = [
     "LoginFiles",
     "PlanForm",
     "Slots",
+    "StallAction",
 ]
 
 
@@ -86,3 +87,10 @@ class DrainSignal(Enum):
     QUIT = "QUIT"
     USR1 = "USR1"
     USR2 = "USR2"
+
+
+class StallAction(Enum):
+    """What becomes of a program whose ranks do nothing."""
+
+    REPORT = "report"
+    END = "end"

@@ -21,6 +21,7 @@ from mpi_agent.setting_words import (
     KeyExchange,
     LoginFiles,
     PlanForm,
+    StallAction,
 )
 
 __all__ = [
@@ -35,7 +36,7 @@ __all__ = [
 _PREFIX = "MPI_AGENT_"
 _NOT_SETTINGS = frozenset(
     "MPI_AGENT_SHIM MPI_AGENT_FIRST_HOST MPI_AGENT_HOST_COUNT MPI_AGENT_TRACEBACK"
-    " MPI_AGENT_RUN_ID MPI_AGENT_WORKER_CALL".split()
+    " MPI_AGENT_RUN_ID MPI_AGENT_RESTART_COUNT MPI_AGENT_WORKER_CALL".split()
 )
 
 
@@ -45,10 +46,12 @@ class Kind(Enum):
     TEXT = "TEXT"
     LIST = "NAME[=VALUE]"
     COUNT = "N"
+    COUNT_FROM_0 = "N (from 0)"
     COUNT_OR_AUTO = "N|auto"
     PORT_NUMBER = "PORT"
     PORT_RANGE = "FIRST-LAST"
     DURATION = "DURATION"
+    SIZE = "SIZE"
     SWITCH = ""
     CHOICE = "WORD"
 
@@ -84,6 +87,7 @@ class Setting:
 _LAUNCH, _WAIT, _WORKER = ("launch", "plan"), ("wait",), ("worker",)
 _LOCAL, _READY, _SIDECAR, _CALL = ("local",), ("ready",), ("sidecar",), ("worker-call",)
 _PLAN, _HOSTS, _HOSTFILE = ("plan",), ("hosts",), ("hostfile",)
+_EXPLAIN = ("explain",)
 _JOB = (*_LAUNCH, *_WAIT)
 _FINDS = (*_JOB, *_HOSTS, *_HOSTFILE)
 _RUN = (*_LAUNCH, *_LOCAL)
@@ -122,6 +126,12 @@ ALL_SETTINGS: tuple[Setting, ...] = (
     _row("workers", Kind.COUNT, _LOCAL, "Workers to start on this machine.", "2"),
     _row("min-workers", Kind.COUNT, _WAIT, "How many ready hosts are enough; default: all."),
     _row(
+        "min-workers",
+        Kind.COUNT,
+        ("launch",),
+        "How many ready hosts are enough once --timeout is over; default: all.",
+    ),
+    _row(
         "slots",
         Kind.COUNT_OR_AUTO,
         _FINDS,
@@ -132,6 +142,74 @@ ALL_SETTINGS: tuple[Setting, ...] = (
     _row("timeout", Kind.DURATION, (*_FINDS, *_LOCAL), "Limit of the wait; 0 means none.", "10m"),
     _row("parallel", Kind.COUNT, _ANY_WAIT, "Probes in flight at a time.", "128"),
     _row("grace", Kind.DURATION, (*_RUN, *_WORKER), "Time between TERM and KILL.", "25s"),
+    _choice(
+        "stop-signal",
+        DrainSignal,
+        _RUN,
+        "What ranks get when the job is told to stop.",
+        DrainSignal.TERM,
+    ),
+    _row(
+        "launch-timeout",
+        Kind.DURATION,
+        _RUN,
+        "Limit from mpirun's start to ranks on every host; 0: none; default: from their number.",
+    ),
+    _row(
+        "straggler-grace",
+        Kind.DURATION,
+        _RUN,
+        "How long ranks may go on after one has failed; 0 means for ever.",
+        "30s",
+    ),
+    _row(
+        "worker-timeout",
+        Kind.DURATION,
+        _RUN,
+        "Silence after which a worker is lost; 0 means never.",
+        "15s",
+    ),
+    _row("max-restarts", Kind.COUNT_FROM_0, _RUN, "How often the program is begun again.", "0"),
+    _row(
+        "restart-window",
+        Kind.DURATION,
+        _RUN,
+        "Only restarts within this time count; 0 means all do.",
+        "0",
+    ),
+    _row(
+        "restart-delay",
+        Kind.DURATION,
+        _RUN,
+        "Pause before the first restart; doubled each time, up to 5m.",
+        "1s",
+    ),
+    _list(
+        "restart-on",
+        "VERDICT",
+        _RUN,
+        f"Endings after which the program is begun again; {_REPEATED}; default: workers-lost and"
+        " launch-failed.",
+    ),
+    _row(
+        "stall-timeout",
+        Kind.DURATION,
+        _RUN,
+        "Silence of a program whose ranks use no CPU that is reported; 0 means never.",
+        "0",
+    ),
+    _choice(
+        "stall-action",
+        StallAction,
+        _RUN,
+        "What becomes of a stalled program: it is reported, or ended with code 203.",
+        StallAction.REPORT,
+    ),
+    _row("tag", Kind.SWITCH, _RUN, "Put each rank's number in front of its lines."),
+    _row("log-dir", Kind.TEXT, _RUN, "Directory for a file of each rank's output."),
+    _row(
+        "log-limit", Kind.SIZE, _RUN, "Most bytes of each of these files; 0 means no limit.", "64M"
+    ),
     _row(
         "mpi",
         Kind.TEXT,
@@ -243,6 +321,7 @@ ALL_SETTINGS: tuple[Setting, ...] = (
         "Print a table of every variable: whether it travels, and why.",
     ),
     _choice("output", Form, _HOSTS, "json tells every host's slots and role.", Form.TEXT),
+    _choice("output", Form, _EXPLAIN, "json tells every finding.", Form.TEXT),
     _choice(
         "dialect",
         HostfileDialect,

@@ -11,11 +11,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 __all__ = [
+    "MAX_RESTARTS_VARIABLE",
     "PASSED_NAMES",
     "PASSED_PREFIXES",
     "PATH_NAMES",
     "RESOURCE_MANAGER_PATTERNS",
     "RESOURCE_MANAGER_PREFIXES",
+    "RESTART_COUNT_VARIABLE",
     "RUN_ID_VARIABLE",
     "WORKER_CALL_VARIABLE",
     "Fitting",
@@ -32,6 +34,10 @@ RUN_ID_VARIABLE = "MPI_AGENT_RUN_ID"
 """By which a worker knows the processes of one run: mpirun's ssh sends it, sshd accepts it alone,
 and daemons and ranks inherit it.
 """
+
+RESTART_COUNT_VARIABLE = "MPI_AGENT_RESTART_COUNT"
+MAX_RESTARTS_VARIABLE = "MPI_AGENT_MAX_RESTARTS"
+"""For the program: how often it was begun before, and how often the agent would begin it again."""
 
 WORKER_CALL_VARIABLE = "MPI_AGENT_WORKER_CALL"
 """In every session on a worker: the program through which the worker's agent is asked something."""

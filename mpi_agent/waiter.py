@@ -13,14 +13,20 @@ from mpi_agent.command.defaults import TREE_THRESHOLD
 from mpi_agent.command.room import with_found_slots
 from mpi_agent.command_settings import JobSettings, RunSettings
 from mpi_agent.container import own_names
-from mpi_agent.errors import ReadinessError, SettingsError, StackUnsupportedError
+from mpi_agent.discover.follow import Follower
+from mpi_agent.errors import (
+    HostsNotReadyError,
+    ReadinessError,
+    SettingsError,
+    StackUnsupportedError,
+)
 from mpi_agent.job.events import EventSink, Noted
 from mpi_agent.job.hosts import fold_names
 from mpi_agent.job.readiness import HostReadiness, ReadinessReport
 from mpi_agent.job_access import JobAccess
 from mpi_agent.job_finder import Job, JobFinder
 from mpi_agent.planner import Planner
-from mpi_agent.ready_job import ReadyJob, WaitRequest, with_local_hosts
+from mpi_agent.ready_job import ReadyJob, WaitRequest, of_ready_hosts, with_local_hosts
 from mpi_agent.setting_words import Backend
 from mpi_agent.ssh.trust import host_key_alias
 from mpi_agent.wait.equipment import Equipment
@@ -64,6 +70,11 @@ class Waiter:
             search_path=access.local.search_path if access.local else (),
         )
 
+    @property
+    def follower(self) -> Follower | None:
+        """What tells of other hosts than those that were found; None where they cannot change."""
+        return self._finder.follower
+
     async def find(self) -> Job:
         """Return the job; the time of the wait runs from now on. Raises like `JobFinder.find`."""
         self._started_at_s = time.monotonic()
@@ -77,18 +88,36 @@ class Waiter:
             MpiAgentError: as `find` and `until_ready` do.
         """
         job = await self.find()
-        total = len(job.hosts.hosts)
-        if enough is not None and enough > total:
-            raise SettingsError(
-                f"cannot wait for {enough} ready hosts: the job has {total}",
-                hint="give --min-workers a number that the job can reach",
-            )
+        _refuse_more_than_all(job, enough)
         ready = await self.until_ready(job, self._equipment(job), enough=enough)
         if ready.remote:
             # for what is run after the wait
             self._access.write_ssh_config(ready.remote)
             self._access.write_programs(mpirun=job.stack.mpirun if job.stack else None)
         return ready
+
+    async def ready_at_the_deadline(
+        self, job: Job, equipment: Equipment | None, *, at_least: int | None
+    ) -> ReadyJob:
+        """Return the job once all of its hosts are ready, else a smaller one at the deadline.
+
+        Args:
+            at_least: how many hosts a smaller job must have; None for no smaller one.
+
+        Raises:
+            SettingsError, ReadinessError, ClientKeyError: as `wait` and `until_ready` do.
+        """
+        _refuse_more_than_all(job, at_least)
+        try:
+            return await self.until_ready(job, equipment)
+        except HostsNotReadyError as error:
+            if at_least is None or error.report.ready_count < at_least:
+                raise
+            left_out = tuple(host.host for host in error.report.laggards)
+            smaller = of_ready_hosts(job, error.report)
+            text = f"{error.summary}; going on without {fold_names(left_out)} (--min-workers)"
+            self._emit(Noted(text=text))
+            return await self._with_found_slots(smaller)
 
     async def until_ready(
         self, job: Job, equipment: Equipment | None, *, enough: int | None = None
@@ -139,22 +168,22 @@ class Waiter:
         """
         if not job.hosts.remote:
             return ()
+        hosts = tuple(host.name for host in job.hosts.remote)
+        found = await asyncio.gather(*map(self.addresses_now, hosts))
+        return tuple(
+            HostReadiness(host=name, address=next(iter(addresses), None))
+            for name, addresses in zip(hosts, found, strict=True)
+        )
+
+    async def addresses_now(self, name: str) -> tuple[str, ...]:
+        """Return where a host's name leads to now, nowhere within three seconds among it."""
         from mpi_agent.wait.dial import pinned_or_resolved  # loads dnspython
 
         names = pinned_or_resolved(self._access.targets)
-
-        async def address_of(name: str) -> str | None:
-            with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(_LOOK_UP_S):
-                    return next(iter((await names.look_up(name)).addresses), None)
-            return None
-
-        hosts = tuple(host.name for host in job.hosts.remote)
-        addresses = await asyncio.gather(*map(address_of, hosts))
-        return tuple(
-            HostReadiness(host=name, address=address)
-            for name, address in zip(hosts, addresses, strict=True)
-        )
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(_LOOK_UP_S):
+                return tuple((await names.look_up(name)).addresses)
+        return ()
 
     async def hosts_can_dial(self, ready: ReadyJob) -> bool:
         """Return whether daemons may start daemons, where there are so many that it helps.
@@ -232,6 +261,15 @@ class Waiter:
         if equipment is None or self._program:
             return equipment
         return replace(equipment, program=None)
+
+
+def _refuse_more_than_all(job: Job, enough: int | None) -> None:
+    total = len(job.hosts.hosts)
+    if enough is not None and enough > total:
+        raise SettingsError(
+            f"cannot wait for {enough} ready hosts: the job has {total}",
+            hint="give --min-workers a number that the job can reach",
+        )
 
 
 def _own_full_name() -> str | None:

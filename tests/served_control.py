@@ -9,11 +9,13 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from mpi_agent.job.events import Event
+from mpi_agent.job_processes import JobProcess
 from mpi_agent.process_signals import Ended
 from mpi_agent.ssh.worker_protocol import parse_line, render_call, render_line
-from mpi_agent.ssh.worker_words import Call, LauncherId, Line, Verb, Watching
+from mpi_agent.ssh.worker_words import Call, LauncherId, Line, Usage, Verb, Watching
 from mpi_agent.state import StateDirectory, open_state_directory
 from mpi_agent.worker.control import Control
+from mpi_agent.worker.segments import Segments
 from tests.fakes import EventRecorder
 
 LIMIT_S = 20.0
@@ -56,6 +58,32 @@ class Ending:
         return [run_id for run_ids, _ in self.asked for run_id in run_ids]
 
 
+class Ranks:
+    """Stands for the processes of runs: two ranks of each run, if it is asked for them.
+
+    Attributes:
+        processes: that are found.
+        signalled: what was sent, in order.
+    """
+
+    def __init__(self) -> None:
+        self.processes: tuple[JobProcess, ...] = ()
+        self.signalled: list[tuple[str, int]] = []
+
+    def find(self) -> tuple[JobProcess, ...]:
+        """Return what is there."""
+        return self.processes
+
+    def signal(self, run_id: str, signal_number: int) -> int:
+        """Keep what was sent."""
+        self.signalled.append((run_id, signal_number))
+        return 2
+
+    def usage(self, run_id: str) -> Usage:
+        """Return what the two used."""
+        return Usage(rank_numbers=(0, 1), cpu_s=(1.5, 2.25) if run_id == "a" else (0.0, 0.0))
+
+
 class Caller:
     """One end of a conversation."""
 
@@ -96,10 +124,13 @@ class Caller:
 class Served:
     """A worker's agent that answers."""
 
-    def __init__(self, control: Control, state: StateDirectory, ending: Ending) -> None:
+    def __init__(
+        self, control: Control, state: StateDirectory, ending: Ending, ranks: Ranks
+    ) -> None:
         self.control = control
         self.state = state
         self.ending = ending
+        self.ranks = ranks
         self.told = EventRecorder()
         self.callers: list[Caller] = []
         self.task: asyncio.Task[None]
@@ -154,8 +185,11 @@ async def serving(
     """Let a worker's agent answer while the block runs."""
     ending, state = Ending(killed=killed), open_state_directory(str(directory))
     events: list[Callable[[Event], None]] = []
+    ranks = Ranks()
     control = Control(
         state=state,
+        ranks=ranks,
+        segments=Segments(directory / "shm"),
         worker_name="pi-worker-0",
         lease_s=lease_s,
         end_runs=ending,
@@ -164,7 +198,7 @@ async def serving(
         last_words=last_words,
         call_limit_s=call_limit_s,
     )
-    served = Served(control, state, ending)
+    served = Served(control, state, ending, ranks)
     events.append(served.told)
     control.listen()
     served.task = asyncio.create_task(control.serve())

@@ -20,6 +20,7 @@ _COMMANDS = {
     "plan": "Print what launch would run, and why.",
     "hosts": "Print the job's hosts, without asking any.",
     "hostfile": "Print the job's hosts as an MPI's launcher reads them.",
+    "explain": "Read a saved log and name the cause.",
     "ready": "Exit 0 when the worker in this container is ready (exec probe).",
     "ssh": "",
     "worker-call": "",

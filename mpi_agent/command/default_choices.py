@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from mpi_agent.command.choices import Choices
-from mpi_agent.command.defaults import DEFAULTS, Default, Situation
+from mpi_agent.command.default_rows import Default, Situation
+from mpi_agent.command.defaults import DEFAULTS
 from mpi_agent.command.plan import LaunchRequest
 from mpi_agent.job.hosts import HostList
 
@@ -39,5 +40,6 @@ def situation_of(request: LaunchRequest, hosts: HostList) -> Situation:
         dials_by_tree=request.ssh is not None and request.ssh.hosts_can_dial,
         loopback_only=request.loopback_only,
         ports=request.port_range,
+        worker_timeout_s=request.worker_timeout_s,
         surroundings=request.surroundings,
     )

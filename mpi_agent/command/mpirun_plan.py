@@ -19,6 +19,7 @@ from mpi_agent.command.passing import choose_variables
 from mpi_agent.command.placement import Placement
 from mpi_agent.command.plan import LaunchPlan, LaunchRequest, PlannedVariable
 from mpi_agent.command.said import Said
+from mpi_agent.command.tags import choose_tags
 from mpi_agent.command.topics import Family, Topic
 from mpi_agent.command.translate import Translation, translate
 from mpi_agent.command.variables import (
@@ -52,6 +53,7 @@ def plan_mpirun(
     choose_hosts_and_mapping(choices, request, hosts, placement)
     _choose_permission_and_prefix(choices, request, stack)
     say_renamed_variables(choices)
+    tag_form = choose_tags(choices, request)
     choose_defaults(choices, request, hosts)
     if request.ssh is not None:
         choose_ssh(choices, request, request.ssh, hosts)
@@ -80,6 +82,7 @@ def plan_mpirun(
         ssh_options=tuple(translation.ssh_options),
         dials_by_tree=dials_by_tree(choices, hosts),
         dials_by_own_ssh=dials_by_own_ssh(choices),
+        tag_form=tag_form,
     )
 
 

@@ -71,10 +71,22 @@ def plan_other_launcher(
             *request.environment.notes,
             f'"{name}" runs once, on the launcher, and is told the hosts by variables; '
             "put mpirun in front of it to run it on the hosts",
+            *_untagged(request),
         ),
         passages=request.environment.passages,
         ssh_options=ssh_options,
     )
+
+
+def _untagged(request: LaunchRequest) -> tuple[str, ...]:
+    """Return what has to be said of output that was to be tagged."""
+    name = request.program[0]
+    if request.splits_output:
+        why = f'"{name}" writes for its ranks, so that output cannot be told apart by rank'
+        return (f"--log-dir: {why}: all is in one file",)
+    if request.tags_output:
+        return (f'--tag: is left out: "{name}" starts its ranks itself, and tags them or not',)
+    return ()
 
 
 def _variable(name: str, value: str, reason: str) -> PlannedVariable:

@@ -5,9 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
+from mpi_agent.command.dialects import TagForm
 from mpi_agent.command.hiding import shown_words
 from mpi_agent.environment import Passage, RankEnvironment
-from mpi_agent.variable_names import RUN_ID_VARIABLE
+from mpi_agent.run_id import RunId
+from mpi_agent.variable_names import (
+    MAX_RESTARTS_VARIABLE,
+    RESTART_COUNT_VARIABLE,
+    RUN_ID_VARIABLE,
+)
 
 __all__ = [
     "AGENT",
@@ -88,6 +94,9 @@ class LaunchRequest:
         loopback_only: all hosts are on this machine, so that nothing need leave it.
         keeps_host_option: the hosts come from the line's own `-H`, which stays.
         port_range: first and last port that daemons and ranks may listen on.
+        worker_timeout_s: silence after which a worker is lost; None for never.
+        tags_output: each rank's number is put in front of its lines.
+        splits_output: it is put there so that output can be told apart by rank.
         sets_defaults: False leaves out everything that is neither asked for nor necessary.
     """
 
@@ -103,7 +112,10 @@ class LaunchRequest:
     loopback_only: bool = False
     keeps_host_option: bool = False
     port_range: tuple[int, int] | None = None
+    worker_timeout_s: float | None = 15.0
     sets_defaults: bool = True
+    tags_output: bool = False
+    splits_output: bool = False
     surroundings: Surroundings = field(default_factory=Surroundings)
 
 
@@ -163,6 +175,7 @@ class LaunchPlan:
         ssh_options: keyword and value that the user gave to mpirun's ssh, for our ssh_config.
         dials_by_tree: daemons start further daemons.
         dials_by_own_ssh: mpirun dials by our ssh_config, so what it dialled can be told.
+        tag_form: by which output can be told apart by rank; None where it cannot.
     """
 
     executable: str
@@ -180,24 +193,31 @@ class LaunchPlan:
     ssh_options: tuple[tuple[str, str], ...] = ()
     dials_by_tree: bool = False
     dials_by_own_ssh: bool = False
+    tag_form: TagForm | None = None
 
     @property
     def shown_argv(self) -> tuple[str, ...]:
         """The argv for logs, without values of variables that the user wrote into it."""
         return shown_words(self.argv)
 
-    def of_run(self, run_id: str) -> LaunchPlan:
-        """Return the plan as one run of it: mpirun's ssh carries the id to every host.
+    def of_run(
+        self, run_id: RunId | str, *, restart_count: int = 0, max_restarts: int = 0
+    ) -> LaunchPlan:
+        """Return the plan as one run of it: its argv is the same, and three variables say which.
 
-        Ranks inherit it from their daemons, so it is not passed by name.
+        Args:
+            run_id: mpirun's ssh carries it to every host, and it is passed by name; empty where
+                nobody watches the run.
+            restart_count: how often the program was begun before.
+            max_restarts: how often the agent would begin it again.
         """
-        variable = PlannedVariable(
-            name=RUN_ID_VARIABLE,
-            value=run_id,
-            reason="by which workers know the processes of this run",
-            stays_here=True,
-        )
-        return replace(self, variables=(variable, *self.variables))
+        values = {
+            RUN_ID_VARIABLE: str(run_id),
+            RESTART_COUNT_VARIABLE: str(restart_count),
+            MAX_RESTARTS_VARIABLE: str(max_restarts),
+        }
+        variables = (replace(v, value=values.get(v.name, v.value)) for v in self.variables)
+        return replace(self, variables=tuple(variables))
 
     def environment(self, environ: Mapping[str, str]) -> dict[str, str]:
         """Return the whole environment of the command.

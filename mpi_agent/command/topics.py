@@ -44,6 +44,7 @@ class Topic(Enum):
     WORKING_DIRECTORY = "the working directory"
     SEARCH_PATH = "where programs are looked for"
     TAG_OUTPUT = "the rank in front of each line"
+    TAG_PATTERN = "a pattern in front of each line"
     TIMESTAMP_OUTPUT = "the time in front of each line"
     OUTPUT_FILE = "files for the output"
     SHOW_MAP = "a print of which rank is where"

@@ -9,7 +9,12 @@ from mpi_agent.command.dialects import Dialect, Knob
 from mpi_agent.command.plan import LaunchRequest, PlannedVariable, RemovedVariable
 from mpi_agent.environment import interface_variables, is_secret
 from mpi_agent.job.hosts import HostList
-from mpi_agent.variable_names import RESOURCE_MANAGER_PREFIXES
+from mpi_agent.variable_names import (
+    MAX_RESTARTS_VARIABLE,
+    RESOURCE_MANAGER_PREFIXES,
+    RESTART_COUNT_VARIABLE,
+    RUN_ID_VARIABLE,
+)
 
 __all__ = [
     "HOSTFILE_VARIABLES",
@@ -89,7 +94,29 @@ def program_variables(
         and not request.environment.keeps_back(name)
         and (name.startswith("MPI_AGENT_") or name not in request.environ)
     )
-    return (*given, *added, *_of_local_ranks(request, hosts, asked))
+    return (*given, *added, *_of_the_run(request), *_of_local_ranks(request, hosts, asked))
+
+
+def _of_the_run(request: LaunchRequest) -> tuple[PlannedVariable, ...]:
+    """Return what tells ranks which run they are of; `LaunchPlan.of_run` says which.
+
+    The id is passed by name too: a plain sshd takes no variable of ours from ssh, and there ranks
+    are found by nothing else. It is empty where nobody watches the run.
+    """
+    rows = (
+        (RUN_ID_VARIABLE, "", "by which the processes of this run are known"),
+        (RESTART_COUNT_VARIABLE, "0", "how often the program was begun before"),
+        (MAX_RESTARTS_VARIABLE, "0", "how often the agent would begin it again"),
+    )
+    return tuple(
+        PlannedVariable(
+            name=name,
+            value=value,
+            reason=reason,
+            stays_here=request.environment.keeps_back(name),
+        )
+        for name, value, reason in rows
+    )
 
 
 def _of_local_ranks(

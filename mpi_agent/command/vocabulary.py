@@ -147,6 +147,7 @@ _HYDRA: tuple[tuple[str, Meaning], ...] = (
     ("localhost", Meaning(Topic.LAUNCHER_ADDRESS, 1)),
     ("rmk", Meaning(Topic.RESOURCE_MANAGER, 1)),
     ("l prepend-rank", Meaning(Topic.TAG_OUTPUT, 0)),
+    ("prepend-pattern", Meaning(Topic.TAG_PATTERN, 1)),
     ("prepend-timestamp", Meaning(Topic.TIMESTAMP_OUTPUT, 0)),
     ("outfile-pattern outfile errfile-pattern errfile", Meaning(Topic.OUTPUT_FILE, 1)),
     ("print-rank-map", Meaning(Topic.SHOW_MAP, 0)),
@@ -163,7 +164,7 @@ _HYDRA: tuple[tuple[str, Meaning], ...] = (
     (
         "demux envexcl g gdb-args gdba genvexcl gpu-subdevs-per-proc gpus-per-proc gtool"
         " gtoolfile membind memory-alloc-kinds nameserver order-nodes output-from pmi-connect"
-        " prepend-pattern topolib tune tva umask use-app-topology usize",
+        " topolib tune tva umask use-app-topology usize",
         Meaning(None, 1),
     ),
     (

@@ -45,13 +45,17 @@ class Follower:
     async def follow(self, take: Callable[[HostList], None]) -> None:
         """Hand over the hosts after each change; never returns."""
         while True:
+            change = await self.next_change()
+            self._emit(HostsChanged(hosts=change.hosts, added=change.added, removed=change.removed))
+            take(change.hosts)
+
+    async def next_change(self) -> HostChange:
+        """Return the next change, once there is one."""
+        while True:
             await asyncio.sleep(self._reader.pause_s)
             change = await self._look()
             if change is not None:
-                self._emit(
-                    HostsChanged(hosts=change.hosts, added=change.added, removed=change.removed)
-                )
-                take(change.hosts)
+                return change
 
     async def _look(self) -> HostChange | None:
         try:

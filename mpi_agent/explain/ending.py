@@ -1,88 +1,135 @@
-"""From the bare exit to the ending: verdict, code and one line."""
+"""From everything that is known to the ending: verdict, code and one line.
+
+mpirun's exit code is one witness among several. Who speaks first decides:
+
+1. we were told to stop, and the program did not end by itself in time: 143, 130 or 129;
+2. a worker was lost: the agent's own watch says so, the worker, or the launcher of its daemon: 201,
+   whatever mpirun's code, also where it is 0;
+3. the agent ended the program for another reason: hosts left out 78, a start that was too late 200
+   or 201, ranks that stalled 203, a rank that failed while the others went on its own code;
+4. the rank that failed first, where a launcher or a worker names it: its code, or 128 + its signal;
+5. a program that never started, and else mpirun's code as it is;
+6. success, on every host of the job.
+
+What a text says counts least: a rank may print anything. Words may make a failure more precise.
+They may turn a 0 into a failure only where the launcher says in full form, on its own stream, that
+a daemon is gone: then it is wrong more often to believe the 0. What the words look like stands in
+`explain.launcher_forms`.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 
-from mpi_agent.errors import WORKERS_LOST_CODE, HostsUnusedError
-from mpi_agent.explain.exit_status import describe_exit, describe_seconds
-from mpi_agent.job.amounts import render_memory
-from mpi_agent.job.endings import Ending, ProcessExit, Verdict
+from mpi_agent.errors import HostsUnusedError
+from mpi_agent.explain.alarmed import judge_alarm
+from mpi_agent.explain.evidence import Evidence
+from mpi_agent.explain.exit_status import describe_seconds
+from mpi_agent.explain.failures import judge_failure
+from mpi_agent.explain.fates import evicted, out_of_memory
+from mpi_agent.explain.judgement import Judgement
+from mpi_agent.explain.launcher_forms import read_words
+from mpi_agent.explain.launcher_words import LauncherWords
+from mpi_agent.explain.lost import judge_lost_daemons, with_lost_workers
+from mpi_agent.explain.stops import judge_stop
+from mpi_agent.job.endings import Ending, Verdict
 from mpi_agent.job.hosts import fold_names
 from mpi_agent.job.readiness import ReadinessReport
-from mpi_agent.job.worker_news import WorkerNews
+from mpi_agent.job.symptoms import Rank
 
-__all__ = ["blame_hosts", "conclude", "on_fewer_hosts", "with_news"]
-
-_LAUNCH_CODES = frozenset({132, 183, 213, 250, 255})
-"""Codes with which mpirun itself ends when the program never started; a program may use them too.
-
-Source: Open MPI 4.1.4: 132 program missing, 255 a daemon failed; Open MPI 5.0.11: 183 program
-missing, 213 and 250 bad usage, 255 a daemon failed; measured 2026-11.
-"""
-
-_EVICTED = ("was evicted", "were evicted")
-_EVICTED_IDLE = ("was evicted when no program ran there", "were evicted when no program ran there")
-_WENT_AWAY = ("went away", "went away")
-"""What becomes of a worker, and of several; the last one without that it was told to end."""
+__all__ = ["Evidence", "blame_hosts", "conclude"]
 
 
-def conclude(
-    process_exit: ProcessExit,
-    *,
-    program: str,
-    stopped_by: int | None,
-    started_everywhere: bool = False,
-    hides_stops: bool = False,
-) -> Ending:
-    """Return what an exit means.
+def conclude(evidence: Evidence) -> Ending:
+    """Return what all of the evidence means together.
 
-    Args:
-        program: what was run, for the sentence.
-        stopped_by: signal that told us to stop, None when nobody did.
-        started_everywhere: every host was dialled, so a code that mpirun uses for a failed start
-            is not one.
-        hides_stops: this mpirun may end with 0 when it was stopped, as MPICH 4.0.2's does.
-
-    A program that ends with 0 after a stop was asked for has finished by itself and keeps its
-    code; any other code is then mpirun's way of saying that it was stopped.
+    It may be asked again with more evidence: nothing depends on what was known first.
     """
-    lasted = describe_seconds(process_exit.duration_s)
-    how = describe_exit(process_exit)
-    code = process_exit.shell_code
-    if code == 0 and not (hides_stops and stopped_by is not None):
-        verdict, summary = Verdict.SUCCEEDED, f"{program} succeeded after {lasted}"
-    elif stopped_by is not None:
-        verdict, code = Verdict.STOPPED, 128 + stopped_by
-        summary = f"{program} was stopped on request after {lasted} (mpirun: {how})"
-    elif code in _LAUNCH_CODES and not started_everywhere:
-        verdict = Verdict.LAUNCH_FAILED
-        summary = (
-            f"{program} probably never started: mpirun ended with exit code {code} after {lasted}"
-        )
-    else:
-        verdict, summary = Verdict.PROGRAM_FAILED, f"{program} failed with {how} after {lasted}"
-    return Ending(verdict=verdict, exit_code=code, process_exit=process_exit, summary=summary)
+    words = read_words(evidence.output)
+    judged = judge_stop(evidence, words) or _of_one_left_alone(evidence, words)
+    cause = _cause(judged, evidence)
+    if evidence.stopped_by is None:
+        judged = with_lost_workers(judged, evidence)
+    summary = f"{judged.summary}: {cause}" if cause else judged.summary
+    remarks = (f"{summary}{judged.said}", *_remarks(judged, evidence, cause))
+    return Ending(
+        verdict=judged.verdict,
+        exit_code=judged.code,
+        process_exit=evidence.process_exit,
+        summary="; ".join(remark for remark in remarks if remark),
+        findings=evidence.findings,
+        losses=judged.losses,
+        attempt=evidence.attempt,
+    )
 
 
-def on_fewer_hosts(ending: Ending, why: str, *, ended_for_it: bool) -> Ending:
-    """Return an ending of a program that was not on all hosts of its job, which nobody asked for.
+def _of_one_left_alone(evidence: Evidence, words: LauncherWords) -> Judgement:
+    """Return how a program ended that nobody stopped, or that ended by itself when it was told."""
+    by_others = None
+    if evidence.stopped_by is None:
+        by_others = judge_alarm(evidence, words) or judge_lost_daemons(evidence, words)
+    return (
+        by_others
+        or judge_failure(evidence, words)
+        or _on_fewer_hosts(evidence)
+        or _success(evidence)
+    )
 
-    A success is none then: the work of one host is not the work of the job (promise P1). A code
-    that tells of another failure is kept.
 
-    Args:
-        why: which hosts were left out.
-        ended_for_it: the agent ended the program for that reason.
+def _success(evidence: Evidence) -> Judgement:
+    lasted = describe_seconds(evidence.process_exit.duration_s)
+    return Judgement(
+        verdict=Verdict.SUCCEEDED, code=0, summary=f"{evidence.program} succeeded after {lasted}"
+    )
+
+
+def _on_fewer_hosts(evidence: Evidence) -> Judgement | None:
+    """Return that the work of some hosts is not the work of the job (promise P1)."""
+    if evidence.not_dialled is None:
+        return None
+    return Judgement(
+        verdict=Verdict.LAUNCH_FAILED,
+        code=HostsUnusedError.exit_code,
+        summary=f"the program ran on fewer hosts than the job has: {evidence.not_dialled}",
+    )
+
+
+def _cause(judged: Judgement, evidence: Evidence) -> str:
+    """Return what explains a failure; empty for nothing, and for what has its reason already.
+
+    Memory that ran out is the cause of a failure, whatever way mpirun has of saying so.
     """
-    if ending.verdict is Verdict.STOPPED:
-        return ending
-    if ending.exit_code != 0 and not ended_for_it:
-        return replace(ending, summary=f"{ending.summary}; {why}")
-    code = HostsUnusedError.exit_code
-    summary = f"the program ran on fewer hosts than the job has: {why}"
-    return replace(ending, verdict=Verdict.LAUNCH_FAILED, exit_code=code, summary=summary)
+    if judged.verdict not in (Verdict.PROGRAM_FAILED, Verdict.LAUNCH_FAILED):
+        return ""
+    if memory := out_of_memory(evidence.news):
+        return memory
+    root = evidence.findings[0] if evidence.findings else None
+    if root is None or root.cause in judged.summary:
+        return ""
+    explains = (Rank.CAUSE,) if judged.is_explained else (Rank.CAUSE, Rank.SIGN)
+    return root.cause if root.symptom.rank in explains else ""
+
+
+def _remarks(judged: Judgement, evidence: Evidence, cause: str) -> tuple[str, ...]:
+    """Return what is to be said beside the reason, each once."""
+    memory = out_of_memory(evidence.news)
+    return (
+        _left_out(judged, evidence),
+        memory if memory != cause else "",
+        evicted([host for host in evidence.news if host.host not in judged.named]),
+        _told_to_stop(evidence) if judged.verdict is Verdict.PROGRAM_FAILED else "",
+    )
+
+
+def _left_out(judged: Judgement, evidence: Evidence) -> str:
+    """Return which hosts mpirun left out, unless that is the reason, or our own doing."""
+    why = evidence.not_dialled or ""
+    was_ended = judged.verdict is Verdict.STOPPED or evidence.alarm is not None
+    return "" if was_ended or why in judged.summary else why
+
+
+def _told_to_stop(evidence: Evidence) -> str:
+    return "it had been told to stop" if evidence.stopped_by is not None else ""
 
 
 def blame_hosts(ending: Ending, report: ReadinessReport) -> Ending:
@@ -96,73 +143,3 @@ def blame_hosts(ending: Ending, report: ReadinessReport) -> Ending:
         return ending
     names, why = fold_names(tuple(gone)), next(iter(gone.values()))
     return replace(ending, summary=f"{ending.summary}; {names} went away after the wait: {why}")
-
-
-def with_news(ending: Ending, news: Sequence[WorkerNews]) -> Ending:
-    """Return an ending with what workers told: who ran out of memory, who is being evicted.
-
-    Memory that ran out is the cause of a failure, whatever way mpirun has of saying so; to a
-    success, or to a stop that was asked for, it is a remark.
-
-    A worker that ended what was left of the program there is lost, whatever mpirun says. One whose
-    ranks were told that it is evicted is lost if mpirun failed; if not, they ended in time, and
-    that is a success. To one where no program ran the eviction made no difference. Nothing else
-    counts, least of all which of it was known first: the news is weighed as a whole.
-
-    Source: Open MPI 5.0.7, 2026-11-30: mpirun ends with 0 after "lost communication with a remote
-    daemon", with 255 or 1 in other runs.
-
-    Args:
-        ending: without any news; what is known later is added to the same one.
-    """
-    is_failure = ending.verdict not in (Verdict.SUCCEEDED, Verdict.STOPPED)
-    killed = _out_of_memory([host for host in news if host.kills])
-    lost = [host for host in news if host.is_lost]
-    if ending.verdict is Verdict.SUCCEEDED and lost:
-        how = describe_exit(ending.process_exit)
-        first = f"the program cannot have finished: {_evicted(lost)} while it ran (mpirun: {how})"
-    else:
-        first, lost = ending.summary, []
-    if killed and is_failure:
-        first, killed = f"{first}: {killed}", ""
-    others = _evicted([host for host in news if host not in lost])
-    told = replace(ending, summary="; ".join(part for part in (first, killed, others) if part))
-    if not _has_lost_workers(ending, news):
-        return told
-    return replace(told, verdict=Verdict.WORKERS_LOST, exit_code=WORKERS_LOST_CODE)
-
-
-def _has_lost_workers(ending: Ending, news: Sequence[WorkerNews]) -> bool:
-    if ending.verdict is Verdict.STOPPED:
-        return False
-    has_failed = ending.process_exit.shell_code != 0
-    return any(host.is_lost or (has_failed and host.ranks) for host in news)
-
-
-def _out_of_memory(hosts: Sequence[WorkerNews]) -> str:
-    """Return who ran out of memory; numbers are those of the first one."""
-    if not hosts:
-        return ""
-    first, names = hosts[0], fold_names(tuple(host.host for host in hosts))
-    how_much = render_memory(first.used_bytes, first.limit_bytes)
-    if how_much and len(hosts) > 1:
-        how_much = f"{how_much} on {first.host}"
-    return f"out of memory on {names}" + (f", {how_much}" if how_much else "")
-
-
-def _evicted(hosts: Sequence[WorkerNews]) -> str:
-    """Return what became of those hosts that are not there any more."""
-    fates: dict[tuple[str, str], list[str]] = {}
-    for host in hosts:
-        if fate := _fate_of(host):
-            fates.setdefault(fate, []).append(host.host)
-    return ", ".join(
-        f"{fold_names(tuple(names))} {one if len(names) == 1 else several}"
-        for (one, several), names in fates.items()
-    )
-
-
-def _fate_of(host: WorkerNews) -> tuple[str, str] | None:
-    if not host.is_evicted:
-        return _WENT_AWAY if host.is_lost else None
-    return _EVICTED if host.is_lost or host.ranks else _EVICTED_IDLE

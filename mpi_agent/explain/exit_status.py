@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from mpi_agent.job.endings import ProcessExit, signal_name
 
-__all__ = ["describe_exit", "describe_seconds"]
+__all__ = ["describe_code", "describe_exit", "describe_seconds"]
 
 _FIRST_SIGNAL_CODE, _LAST_SIGNAL_CODE = 129, 159
 
@@ -13,7 +13,11 @@ def describe_exit(process_exit: ProcessExit) -> str:
     """Return `exit code 7`, `signal 9 (SIGKILL)` or `exit code 137 (128 + SIGKILL)`."""
     if process_exit.signal is not None:
         return f"signal {process_exit.signal} ({signal_name(process_exit.signal)})"
-    code = process_exit.code or 0
+    return describe_code(process_exit.code or 0)
+
+
+def describe_code(code: int) -> str:
+    """Return `exit code 7` or `exit code 137 (128 + SIGKILL)`."""
     if _FIRST_SIGNAL_CODE <= code <= _LAST_SIGNAL_CODE:
         return f"exit code {code} (128 + {signal_name(code - 128)})"
     return f"exit code {code}"

@@ -5,6 +5,11 @@ from __future__ import annotations
 import signal
 from dataclasses import dataclass
 from enum import Enum
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:  # a symptom names a verdict
+    from mpi_agent.job.alarms import HostLoss
+    from mpi_agent.job.symptoms import Finding
 
 __all__ = ["Ending", "ProcessExit", "Verdict", "signal_name"]
 
@@ -46,6 +51,7 @@ class Verdict(Enum):
     PROGRAM_FAILED = "program failed"
     LAUNCH_FAILED = "launch failed"
     WORKERS_LOST = "workers lost"
+    STALLED = "ranks stalled"
     STOPPED = "stopped on request"
 
 
@@ -57,12 +63,18 @@ class Ending:
         exit_code: what the agent exits with.
         process_exit: mpirun's own exit, kept as it was.
         summary: one line for the log and the termination message.
+        findings: known symptoms, the root cause first; may be empty.
+        losses: hosts that were lost while the program ran.
+        attempt: which run of the program it was, from 1.
     """
 
     verdict: Verdict
     exit_code: int
     process_exit: ProcessExit
     summary: str
+    findings: tuple[Finding, ...] = ()
+    losses: tuple[HostLoss, ...] = ()
+    attempt: int = 1
 
 
 def signal_name(number: int) -> str:

@@ -10,11 +10,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from mpi_agent.job.alarms import HostLoss
 from mpi_agent.job.endings import Ending
 from mpi_agent.job.hosts import HostList
 from mpi_agent.job.readiness import HostReadiness, ProbeResult, ReadinessReport
 
 __all__ = [
+    "AttemptBegan",
+    "AttemptEnded",
     "Event",
     "EventSink",
     "HostAdvanced",
@@ -25,9 +28,17 @@ __all__ = [
     "ProbeEnded",
     "ProgramEnded",
     "ProgramStarted",
+    "RankFailed",
+    "RanksStalled",
+    "RanksStarted",
+    "RestartDecided",
     "SignalReceived",
     "WaitProgressed",
     "WaitStarted",
+    "WorkerLost",
+    "WorkerReturned",
+    "WorkerSuspected",
+    "WorkersSwept",
 ]
 
 
@@ -115,6 +126,127 @@ class ProgramStarted(Event):
     pid: int
     np: int
     host_count: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AttemptBegan(Event):
+    """The program is about to be run; told only where there was, or may be, another attempt.
+
+    Attributes:
+        number: from 1; attempts of launchers before this one count.
+        max_restarts: how often this launcher would begin it again.
+    """
+
+    number: int
+    max_restarts: int
+    run_id: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RanksStarted(Event):
+    """Every host told that ranks run there.
+
+    Attributes:
+        after_s: seconds from mpirun's start.
+    """
+
+    host_count: int
+    after_s: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RankFailed(Event):
+    """A worker saw a rank end badly.
+
+    Attributes:
+        how: `exit code 7`, `signal 11 (SIGSEGV)`.
+    """
+
+    host: str
+    rank: int
+    how: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RanksStalled(Event):
+    """Nothing was written for long, and no rank used its CPU.
+
+    Attributes:
+        why: one clause: who is idle and who is busy.
+        silent_s: seconds since the last output.
+        ends_program: the program is ended for it.
+    """
+
+    why: str
+    silent_s: float
+    ends_program: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkerSuspected(Event):
+    """A worker gives no sign of life, for the time being."""
+
+    host: str
+    why: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkerReturned(Event):
+    """A worker that was suspected gave a sign of life."""
+
+    host: str
+    silent_s: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkerLost(Event):
+    """A worker is not there any more."""
+
+    loss: HostLoss
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkersSwept(Event):
+    """What was left of a run was looked for on the workers and ended.
+
+    Attributes:
+        hosts: how many answered.
+        silent: those that did not, of all that were asked.
+        ended: processes that are gone.
+        killed: how many of those did not end by themselves.
+        left: processes that are still there.
+        segments: of shared memory, that were removed.
+        why: `the program ended`, `before the next attempt`.
+    """
+
+    hosts: int
+    silent: tuple[str, ...]
+    ended: int
+    killed: int
+    left: int
+    segments: int
+    took_s: float
+    why: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AttemptEnded(Event):
+    """One attempt is over; the last one's ending is the job's and is told by `ProgramEnded`."""
+
+    ending: Ending
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RestartDecided(Event):
+    """Whether the program is begun again, and why; told where restarts were asked for.
+
+    Attributes:
+        delay_s: until the next attempt; 0 where there is none.
+    """
+
+    restarts: bool
+    delay_s: float
+    reason: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

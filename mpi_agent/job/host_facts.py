@@ -26,6 +26,9 @@ class HostFacts:
         locks_all_memory: there is no limit, or the account is above it; None where nothing tells.
         open_files: that one process may have; None where there is no limit or nothing tells it.
         interfaces: of the network, without loopback.
+        has_leftovers: no agent runs there, and processes of a run do.
+        launchers: containers of launchers that began a run there, by the part that a run's id has
+            for each; none where no agent tells it.
     """
 
     gpus: int | None = None
@@ -41,6 +44,8 @@ class HostFacts:
     locks_all_memory: bool | None = None
     open_files: int | None = None
     interfaces: tuple[str, ...] = ()
+    launchers: tuple[str, ...] = ()
+    has_leftovers: bool = False
 
     def __post_init__(self) -> None:
         if self.gpus is not None and self.gpus < 0:

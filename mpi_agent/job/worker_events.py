@@ -110,11 +110,14 @@ class RunOver(Event):
     """A launcher told that its program has ended.
 
     Attributes:
-        exit_code: of the job.
+        exit_code: of the job, or of the attempt where the program is begun again.
+        summary: how it ended; empty where the launcher does not say.
     """
 
     run_id: str
     exit_code: int
+    summary: str = ""
+    is_begun_again: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -4,7 +4,33 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-__all__ = ["WorkerNews"]
+__all__ = ["RankExit", "WorkerNews"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RankExit:
+    """How one rank ended, as its host saw it.
+
+    Attributes:
+        code: None where it ended by a signal, or nobody saw how.
+        signal: None where it ended by a code, or nobody saw how.
+        at_s: when the launcher heard of it, on its monotonic clock.
+    """
+
+    rank: int
+    code: int | None
+    signal: int | None
+    at_s: float
+
+    @property
+    def is_bad(self) -> bool:
+        """Whether it is known to have ended badly."""
+        return self.signal is not None or bool(self.code)
+
+    @property
+    def shell_code(self) -> int | None:
+        """The code, or 128 + the signal; None where nobody saw how it ended."""
+        return self.code if self.signal is None else 128 + self.signal
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -22,6 +48,8 @@ class WorkerNews:
         kills: processes that were killed there because they took too much memory.
         used_bytes: the most that was in use when that happened; None where nothing tells it.
         limit_bytes: of its container; None where nothing tells it.
+        saw_ranks: ranks of this run were seen there.
+        rank_exits: of ranks of this run, in the order in which they were seen to be gone.
     """
 
     host: str
@@ -31,8 +59,10 @@ class WorkerNews:
     kills: int = 0
     used_bytes: int | None = None
     limit_bytes: int | None = None
+    saw_ranks: bool = False
+    rank_exits: tuple[RankExit, ...] = ()
 
     @property
     def is_any(self) -> bool:
         """Whether it told anything that explains an ending."""
-        return self.is_evicted or self.is_lost or self.kills > 0
+        return self.is_evicted or self.is_lost or self.kills > 0 or bool(self.rank_exits)

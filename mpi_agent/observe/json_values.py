@@ -5,7 +5,6 @@ Times are durations in seconds, because the clock behind them has no date.
 
 from __future__ import annotations
 
-from mpi_agent.job.endings import Ending
 from mpi_agent.job.events import (
     Event,
     HostAdvanced,
@@ -13,7 +12,6 @@ from mpi_agent.job.events import (
     HostsDiscovered,
     HostsReady,
     Noted,
-    ProgramEnded,
     ProgramStarted,
     SignalReceived,
     WaitProgressed,
@@ -22,10 +20,11 @@ from mpi_agent.job.events import (
 from mpi_agent.job.hosts import HostList
 from mpi_agent.job.readiness import HostReadiness, ReadinessReport
 from mpi_agent.observe.json_text import JsonObject
+from mpi_agent.observe.run_values import run_event_values
 from mpi_agent.observe.tally import outcome_name, tally
 from mpi_agent.observe.worker_values import worker_event_values
 
-__all__ = ["ending_values", "event_values", "host_values", "report_values"]
+__all__ = ["event_values", "host_values", "report_values"]
 
 
 def event_values(event: Event) -> JsonObject:
@@ -37,10 +36,10 @@ def event_values(event: Event) -> JsonObject:
             return {"argv": argv, "pid": pid, "np": np, "hosts_total": host_count}
         case SignalReceived(name=name, action=action):
             return {"signal": name, "action": action}
-        case ProgramEnded(ending=ending):
-            return ending_values(ending)
         case _:
-            return _hosts_event_values(event) or worker_event_values(event)
+            return (
+                _hosts_event_values(event) or run_event_values(event) or worker_event_values(event)
+            )
 
 
 def _hosts_event_values(event: Event) -> JsonObject:
@@ -117,16 +116,4 @@ def _standing_values(host: HostReadiness) -> JsonObject:
         "port": host.port,
         "obstacle": None if host.obstacle is None else outcome_name(host.obstacle),
         "detail": None if failure is None else failure.detail,
-    }
-
-
-def ending_values(ending: Ending) -> JsonObject:
-    """Return how the program ended: the agent's verdict, and mpirun's own exit as it was."""
-    return {
-        "verdict": ending.verdict.name.lower(),
-        "exit_code": ending.exit_code,
-        "summary": ending.summary,
-        "duration_s": ending.process_exit.duration_s,
-        "process_code": ending.process_exit.code,
-        "process_signal": ending.process_exit.signal,
     }

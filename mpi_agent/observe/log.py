@@ -10,12 +10,12 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Protocol, TextIO
 
-from mpi_agent.job.endings import Verdict
-from mpi_agent.job.events import Event, HostAdvanced, HostsChanged, ProbeEnded, ProgramEnded
+from mpi_agent.job.events import Event, HostAdvanced, HostsChanged, ProbeEnded
 from mpi_agent.observe.json_text import JsonObject, render_json
 from mpi_agent.observe.json_values import event_values
+from mpi_agent.observe.run_values import is_trouble
 from mpi_agent.observe.tally import stage_name
-from mpi_agent.observe.text import printable, render_event
+from mpi_agent.observe.text import printable, render_details, render_event
 from mpi_agent.observe.worker_values import is_worth_a_warning
 from mpi_agent.setting_words import Form
 
@@ -44,10 +44,10 @@ class Log:
         self._stream = stream if stream is not None else sys.stderr
 
     def __call__(self, event: Event) -> None:
-        """Write the event's line, if it has one."""
+        """Write the event's line, if it has one, and below it what there is to add."""
         line = render_event(event)
         if line is not None:
-            self._print(f"mpi-agent: {line}")
+            self._print(f"mpi-agent: {line}", *(f"    {more}" for more in render_details(event)))
 
     def error(self, summary: str, *, hint: str, evidence: tuple[str, ...], exit_code: int) -> None:  # noqa: ARG002
         """Write the summary, what was seen, and the hint, a line each."""
@@ -98,9 +98,8 @@ def event_name(event: Event) -> str:
 
 
 def _level(event: Event) -> str:
-    failed = isinstance(event, ProgramEnded) and event.ending.verdict is not Verdict.SUCCEEDED
     changed = isinstance(event, HostsChanged)
-    return "warning" if failed or changed or is_worth_a_warning(event) else "info"
+    return "warning" if changed or is_trouble(event) or is_worth_a_warning(event) else "info"
 
 
 def _message(event: Event) -> str:

@@ -10,8 +10,10 @@ from collections.abc import Callable
 from mpi_agent import __version__
 from mpi_agent.job.events import Event
 from mpi_agent.job.readiness import ReadinessReport
+from mpi_agent.observe.attempts import Attempts
 from mpi_agent.observe.json_text import JsonObject, JsonValue, render_json
-from mpi_agent.observe.json_values import ending_values, host_values, report_values
+from mpi_agent.observe.json_values import host_values, report_values
+from mpi_agent.observe.run_values import ending_values, loss_values, past_values
 from mpi_agent.observe.snapshot import Snapshot, advance
 
 __all__ = ["Status", "render_report"]
@@ -32,7 +34,7 @@ class Status:
 
     def __init__(self, *, now_s: Callable[[], float]) -> None:
         self._now_s = now_s
-        self._snapshot = Snapshot()
+        self._snapshot = Snapshot(since_s=now_s())
 
     def __call__(self, event: Event) -> None:
         """Take an event in."""
@@ -48,10 +50,13 @@ class Status:
             {
                 "version": __version__,
                 "phase": snapshot.phase.value,
+                "since_s": max(0.0, now_s - snapshot.since_s),
                 "job": _job_values(snapshot),
                 "wait": _wait_values(snapshot, now_s),
+                "attempt": _attempt_values(snapshot.attempts),
                 "program": _program_values(snapshot, now_s),
                 "ending": None if snapshot.ending is None else ending_values(snapshot.ending),
+                "past_endings": [past_values(ending) for ending in snapshot.attempts.past],
             }
         )
 
@@ -72,6 +77,19 @@ def _wait_values(snapshot: Snapshot, now_s: float) -> JsonValue:
     at_s = report.at_s + more_s
     laggards = [host_values(host, at_s=at_s) for host in report.laggards]
     return {**report_values(report, more_s=more_s), "not_ready": laggards}
+
+
+def _attempt_values(attempts: Attempts) -> JsonObject:
+    return {
+        "number": attempts.number,
+        "run_id": attempts.run_id,
+        "max_restarts": attempts.max_restarts,
+        "restarts": attempts.restarts,
+        "restarts_left": attempts.restarts_left,
+        "ranks_after_s": attempts.ranks_after_s,
+        "suspects": [{"host": suspect.host, "why": suspect.why} for suspect in attempts.suspects],
+        "losses": [loss_values(loss) for loss in attempts.losses],
+    }
 
 
 def _program_values(snapshot: Snapshot, now_s: float) -> JsonValue:

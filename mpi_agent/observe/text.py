@@ -1,4 +1,4 @@
-"""Events in words for people: one line each, past tense, key=value."""
+"""Events in words for people: one line each, past tense, key=value; an ending has details."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ from mpi_agent.job.events import (
     HostsDiscovered,
     HostsReady,
     Noted,
-    ProgramEnded,
     ProgramStarted,
     SignalReceived,
     WaitProgressed,
@@ -18,9 +17,10 @@ from mpi_agent.job.events import (
 )
 from mpi_agent.job.hosts import fold_names
 from mpi_agent.job.readiness import ReadinessReport
+from mpi_agent.observe.run_text import render_details, render_run_event
 from mpi_agent.observe.worker_text import render_worker_event
 
-__all__ = ["printable", "render_event"]
+__all__ = ["printable", "render_details", "render_event"]
 
 
 def render_event(event: Event) -> str | None:
@@ -37,10 +37,10 @@ def render_event(event: Event) -> str | None:
             )
         case SignalReceived(name=name, action=action):
             return f"received {name}: {action}"
-        case ProgramEnded(ending=ending):
-            return f"{ending.summary} (verdict={ending.verdict.name} code={ending.exit_code})"
         case _:
-            return _render_hosts_event(event) or render_worker_event(event)
+            return (
+                _render_hosts_event(event) or render_run_event(event) or render_worker_event(event)
+            )
 
 
 def _render_hosts_event(event: Event) -> str | None:

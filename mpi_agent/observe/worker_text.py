@@ -58,7 +58,9 @@ def _render_run_event(event: Event) -> str | None:
         case RunBegan(run_id=run_id, launcher=launcher):
             return f"a run began run_id={run_id} launcher={launcher}"
         case RunOver(run_id=run_id, exit_code=code):
-            return f"a run ended run_id={run_id} code={code}"
+            then = "; it is begun again" if event.is_begun_again else ""
+            how = f": {event.summary}" if event.summary else ""
+            return f"a run ended run_id={run_id} code={code}{then}{how}"
         case LauncherGone(run_id=run_id, launcher=launcher, ends_in_s=ends_in_s):
             when = f" in {ends_in_s:g} s unless it comes back" if ends_in_s > 0 else ""
             return f"launcher={launcher} of run_id={run_id} is gone: its processes end{when}"

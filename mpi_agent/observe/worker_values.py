@@ -54,7 +54,12 @@ def _run_event_values(event: Event) -> JsonObject:
         case RunBegan(run_id=run_id, launcher=launcher):
             return {"run_id": run_id, "launcher": launcher}
         case RunOver(run_id=run_id, exit_code=exit_code):
-            return {"run_id": run_id, "exit_code": exit_code}
+            return {
+                "run_id": run_id,
+                "exit_code": exit_code,
+                "summary": event.summary or None,
+                "is_begun_again": event.is_begun_again,
+            }
         case LauncherGone(run_id=run_id, launcher=launcher, ends_in_s=ends_in_s):
             return {"run_id": run_id, "launcher": launcher, "ends_in_s": ends_in_s}
         case RanksEnded(why=why, count=count, killed=killed):

@@ -17,6 +17,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from mpi_agent.errors import StateDirectoryError
+from mpi_agent.job.alarms import Alarm, AlarmKind
 from mpi_agent.job.hosts import fold_names
 
 __all__ = ["DialledHosts"]
@@ -74,6 +75,10 @@ class DialledHosts:
         with contextlib.suppress(OSError):
             self._seen |= {_without_end_dot(path.name) for path in self._directory.iterdir()}
         return self._seen
+
+    async def not_dialled(self) -> Alarm:
+        """Return that mpirun left hosts out, once that is so; else never."""
+        return Alarm(kind=AlarmKind.HOSTS_NOT_DIALLED, why=await self.given_up())
 
     async def given_up(self) -> str:
         """Return why the program cannot be where it should, once that is so; else never.

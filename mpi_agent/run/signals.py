@@ -12,12 +12,12 @@ from types import TracebackType
 from typing import Any, TypeVar
 
 from mpi_agent.errors import StoppedError
+from mpi_agent.run.stopping import STOP_SIGNALS
 
 __all__ = ["STOP_SIGNALS", "SignalInbox"]
 
 _T = TypeVar("_T")
 
-STOP_SIGNALS = frozenset({signal.SIGTERM, signal.SIGINT, signal.SIGHUP})
 _TAKEN = (
     signal.SIGTERM,
     signal.SIGINT,
@@ -54,7 +54,13 @@ class SignalInbox:
         """Return the next signal."""
         return await self._queue.get()
 
-    async def unless_stopped(self, work: Coroutine[Any, Any, _T], *, doing: str) -> _T:
+    async def unless_stopped(
+        self,
+        work: Coroutine[Any, Any, _T],
+        *,
+        doing: str,
+        hint: str = "nothing was started on the workers",
+    ) -> _T:
         """Return what the work returns; a stop signal cancels it.
 
         Raises:
@@ -69,7 +75,7 @@ class SignalInbox:
             name = stop.result().name
             raise StoppedError(
                 f"cannot go on {doing}: told to stop by {name}",
-                hint="nothing was started on the workers",
+                hint=hint,
                 signal_number=stop.result(),
             )
         finally:

@@ -1,23 +1,32 @@
-"""Runs one program to its end: passes signals on, and ends it when it will not end by itself."""
+"""Runs one program to its end: passes signals on, and ends it when it will not end by itself.
+
+What a stop does, and when, is the table in `stopping`; this file carries it out.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import signal
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from dataclasses import dataclass
 
 from mpi_agent.children import Child, Children
 from mpi_agent.command.plan import LaunchPlan
+from mpi_agent.job.alarms import Alarm
 from mpi_agent.job.endings import ProcessExit
 from mpi_agent.job.events import EventSink, Noted, ProgramStarted, SignalReceived
+from mpi_agent.job.output import Output
 from mpi_agent.run.executable import start_error
-from mpi_agent.run.signals import STOP_SIGNALS, SignalInbox
+from mpi_agent.run.signals import SignalInbox
+from mpi_agent.run.stopping import ANSWER_LIMIT_S, Step, Stopping, StopTerms, Whom
+from mpi_agent.run.streams import ChildEnds, ProgramStreams
 
-__all__ = ["Supervised", "supervise"]
+__all__ = ["AlarmWork", "StopTerms", "Supervised", "TellRanks", "supervise"]
 
-_KILL_AT_STOP_NUMBER = 3
-_GRACE_AFTER_SECOND_STOP_S = 3.0
+TellRanks = Callable[[signal.Signals], Awaitable[bool]]
+"""sends the ranks a signal; True when every host's ranks were told directly"""
+AlarmWork = Callable[[], Coroutine[None, None, Alarm]]
+
 _LEFTOVER_GRACE_S = 2.0
 
 
@@ -28,11 +37,16 @@ class Supervised:
     Attributes:
         stopped_by: the first stop signal we were sent, None when nobody sent one.
         alarm: why the agent itself ended the program, None when it did not.
+        mpirun_was_told: we told mpirun to end, so that its code is our doing.
+        ranks_were_told: every host's ranks were told of the stop directly.
     """
 
     process_exit: ProcessExit
     stopped_by: signal.Signals | None
-    alarm: str | None = None
+    alarm: Alarm | None
+    output: Output
+    mpirun_was_told: bool
+    ranks_were_told: bool
 
 
 async def supervise(
@@ -43,15 +57,15 @@ async def supervise(
     children: Children,
     inbox: SignalInbox,
     emit: EventSink,
-    grace_s: float,
-    alarm: Callable[[], Coroutine[None, None, str]],
+    terms: StopTerms,
+    streams: ProgramStreams,
+    tell_ranks: TellRanks,
+    alarm: AlarmWork,
 ) -> Supervised:
     """Run the plan until its process has ended and nothing of its session is left.
 
-    The first TERM or INT is passed on and starts the grace period; the second shortens it to
-    three seconds, the third kills. When the alarm comes back, the program is ended the same way.
-
     Args:
+        streams: new ones; they are done with afterwards.
         alarm: its work returns why the program must not go on; it is taken back when the program
             ends.
 
@@ -59,24 +73,42 @@ async def supervise(
         MpirunNotFoundError, MpirunNotRunnableError: the program cannot be started.
     """
     others = children.running
-    child = _start(plan, environ, children)
+    child = streams.start(
+        lambda ends: _start(plan, environ, children, ends), note=lambda text: emit(Noted(text=text))
+    )
+    watch = _Watch(child, inbox, emit, terms, tell_ranks)
     try:
         emit(ProgramStarted(argv=plan.shown_argv, pid=child.pid, np=plan.np, host_count=host_count))
         children.adopt_orphans()
-        watch = _Watch(child, inbox, emit, grace_s)
         await watch.until_ended(alarm)
-        return Supervised(
-            process_exit=await child.wait(), stopped_by=watch.stopped_by, alarm=watch.alarmed
-        )
     finally:
         child.signal(signal.SIGKILL)
         await children.sweep(_LEFTOVER_GRACE_S, spare=others)
         children.adopt_orphans(adopt=False)
+        await streams.finish(in_a_hurry=watch.stopping.stopped_by is not None)
+    return Supervised(
+        process_exit=await child.wait(),
+        stopped_by=watch.stopping.stopped_by,
+        alarm=watch.alarm,
+        output=streams.output,
+        mpirun_was_told=watch.stopping.mpirun_was_told,
+        ranks_were_told=watch.stopping.ranks_were_told,
+    )
 
 
-def _start(plan: LaunchPlan, environ: Mapping[str, str], children: Children) -> Child:
+def _start(
+    plan: LaunchPlan, environ: Mapping[str, str], children: Children, ends: ChildEnds
+) -> Child:
     try:
-        return children.start(plan.argv, executable=plan.executable, env=plan.environment(environ))
+        return children.start(
+            plan.argv,
+            executable=plan.executable,
+            env=plan.environment(environ),
+            stdin=ends.stdin,
+            stdout=ends.stdout,
+            stderr=ends.stderr,
+            controlling=ends.controlling,
+        )
     except OSError as error:
         raise start_error(plan.executable, error) from error
 
@@ -84,76 +116,106 @@ def _start(plan: LaunchPlan, environ: Mapping[str, str], children: Children) -> 
 class _Watch:
     """Passes on what comes while the child runs: signals, the alarm, the end of the grace."""
 
-    def __init__(self, child: Child, inbox: SignalInbox, emit: EventSink, grace_s: float) -> None:
+    def __init__(
+        self,
+        child: Child,
+        inbox: SignalInbox,
+        emit: EventSink,
+        terms: StopTerms,
+        tell_ranks: TellRanks,
+    ) -> None:
         self._child = child
         self._inbox = inbox
         self._emit = emit
-        self._grace_s = grace_s
-        self._kill_at_s: float | None = None
-        self._stops = 0
-        self.stopped_by: signal.Signals | None = None
-        self.alarmed: str | None = None
+        self._tell_ranks = tell_ranks
+        self._ended = asyncio.create_task(child.wait())
+        self._tasks: set[asyncio.Task[None]] = set()
+        self.stopping = Stopping(terms)
+        self.alarm: Alarm | None = None
 
-    async def until_ended(self, alarm: Callable[[], Coroutine[None, None, str]]) -> None:
+    async def until_ended(self, alarm: AlarmWork) -> None:
         """Return once the child is gone; nothing that was waited for goes on after that."""
-        ended = asyncio.create_task(self._child.wait())
-        alarmed = asyncio.create_task(alarm())
-        received = asyncio.create_task(self._inbox.next())
+        self._begin(self._take_signal())
+        self._begin(self._take_alarm(alarm))
         try:
-            while not ended.done():
-                await self._something_of(ended, alarmed, received)
-                if received.done():
-                    self._take(received.result())
-                    received = asyncio.create_task(self._inbox.next())
-                elif alarmed.done() and self.alarmed is None and not ended.done():
-                    self._take_alarm(alarmed.result())
-                elif not ended.done() and self._is_late:
-                    self._kill()
+            while not self._ended.done():
+                await self._something()
+                if not self._ended.done():
+                    self._note_and_do(self.stopping.at(_now_s()))
         finally:
-            for task in (ended, alarmed, received):
+            for task in (self._ended, *self._tasks):
                 task.cancel()
-            await asyncio.gather(ended, alarmed, received, return_exceptions=True)
+            await asyncio.gather(self._ended, *self._tasks, return_exceptions=True)
 
-    async def _something_of(
-        self,
-        ended: asyncio.Task[ProcessExit],
-        alarmed: asyncio.Task[str],
-        received: asyncio.Task[signal.Signals],
-    ) -> None:
-        left_s = None if self._kill_at_s is None else max(0.0, self._kill_at_s - _now_s())
-        alarm = {alarmed} if self.alarmed is None else set()
-        await asyncio.wait(
-            {ended, received, *alarm}, timeout=left_s, return_when=asyncio.FIRST_COMPLETED
+    def _begin(self, work: Coroutine[None, None, None]) -> None:
+        self._tasks.add(asyncio.create_task(work))
+
+    async def _something(self) -> None:
+        """Return when a task is done, or it is time; raise what a task raised."""
+        next_at_s = self.stopping.next_at_s
+        done, _ = await asyncio.wait(
+            {self._ended, *self._tasks},
+            timeout=None if next_at_s is None else max(0.0, next_at_s - _now_s()),
+            return_when=asyncio.FIRST_COMPLETED,
         )
+        for task in self._tasks & done:
+            self._tasks.remove(task)
+            task.result()
 
-    @property
-    def _is_late(self) -> bool:
-        return self._kill_at_s is not None and _now_s() >= self._kill_at_s
+    async def _take_signal(self) -> None:
+        received = await self._inbox.next()
+        self._begin(self._take_signal())
+        steps = self.stopping.received(received, _now_s())
+        self._emit(SignalReceived(name=received.name, action=_describe(received, steps)))
+        self._do(steps)
 
-    def _take(self, received: signal.Signals) -> None:
-        """Pass a signal on; one that stops starts or shortens the grace period."""
-        passed = received
-        if received in STOP_SIGNALS:
-            self._stops += 1
-            self.stopped_by = self.stopped_by or received
-            first = self._stops == 1
-            self._kill_at_s = _now_s() + (self._grace_s if first else _GRACE_AFTER_SECOND_STOP_S)
-        if self._stops >= _KILL_AT_STOP_NUMBER:
-            passed = signal.SIGKILL
-        self._emit(SignalReceived(name=passed.name, action="passed on to the program"))
-        self._child.signal(passed)
+    async def _take_alarm(self, alarm: AlarmWork) -> None:
+        came = await alarm()
+        if self._ended.done() or not self.stopping.heeds(came.kind):
+            return
+        self.alarm = came
+        self._emit(Noted(text=f"{came.why}; the program is ended"))
+        self._do(self.stopping.alarmed(_now_s()))
 
-    def _take_alarm(self, why: str) -> None:
-        self.alarmed = why
-        self._emit(Noted(text=f"{why}; the program is ended"))
-        if self._kill_at_s is None:
-            self._kill_at_s = _now_s() + self._grace_s
-        self._child.signal(signal.SIGTERM)
+    async def _tell(self, step: Step) -> None:
+        """Tell the ranks; a stop's telling goes on when mpirun had to be told in between."""
+        all_told = False
+        try:
+            async with asyncio.timeout(None if step.begins_stop else ANSWER_LIMIT_S):
+                all_told = await self._tell_ranks(step.signal)
+        except TimeoutError:
+            pass
+        except Exception as error:  # whatever fails, the stop has to go on
+            self._emit(Noted(text=f"cannot tell the ranks {step.signal.name}: {error}"))
+        if all_told:
+            self._emit(Noted(text=f"told the ranks on every host {step.signal.name}"))
+        steps = self.stopping.answered(step, all_told=all_told, now_s=_now_s())
+        if not (all_told or steps or step.begins_stop):
+            text = (
+                f"not all ranks got {step.signal.name}: mpirun would end by it, and not pass it on"
+            )
+            self._emit(Noted(text=text))
+        self._note_and_do(steps)
 
-    def _kill(self) -> None:
-        self._emit(SignalReceived(name="end of the grace period", action="killed the program"))
-        self._child.signal(signal.SIGKILL)
-        self._kill_at_s = None
+    def _note_and_do(self, steps: tuple[Step, ...]) -> None:
+        for step in steps:
+            self._emit(Noted(text=f"{step.why}: the program gets {step.signal.name}"))
+        self._do(steps)
+
+    def _do(self, steps: tuple[Step, ...]) -> None:
+        for step in steps:
+            if step.whom is Whom.RANKS:
+                self._begin(self._tell(step))
+            else:
+                self._child.signal(step.signal)
+
+
+def _describe(received: signal.Signals, steps: tuple[Step, ...]) -> str:
+    """Return what becomes of a signal that was received."""
+    other = [f" {step.signal.name}" for step in steps if step.signal is not received]
+    if any(step.whom is Whom.RANKS for step in steps):
+        return "".join(("telling the ranks", *other))
+    return "".join(("the program gets", *other)) if other else "passed on to the program"
 
 
 def _now_s() -> float:

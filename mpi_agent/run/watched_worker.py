@@ -1,25 +1,58 @@
 """What the launcher knows of one worker that it watches: what it said, whether it can be reached.
 
 An ending is explained by what the worker said, and by nothing else. Whether it can be reached
-decides alone how long the end of the program waits for it.
+decides how long the end of the program waits for it, and when it was heard last whether it lives.
 """
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
-from mpi_agent.job.events import Event, Noted
+from mpi_agent.job.endings import signal_name
+from mpi_agent.job.events import Event, Noted, RankFailed
+from mpi_agent.job.run_reports import HostPresence, HostSwept
 from mpi_agent.job.worker_events import WorkerEvicted, WorkerExceededMemory
-from mpi_agent.job.worker_news import WorkerNews
+from mpi_agent.job.worker_news import RankExit, WorkerNews
 from mpi_agent.ssh.trust import SshTarget
-from mpi_agent.ssh.worker_words import Draining, Farewell, GraceOver, Line, OutOfMemory
+from mpi_agent.ssh.worker_words import (
+    Draining,
+    Farewell,
+    GraceOver,
+    Line,
+    OutOfMemory,
+    Presence,
+    RankGone,
+    Swept,
+    Watching,
+)
 
-__all__ = ["GIVEN_UP_AFTER_S", "WatchedWorker"]
+__all__ = ["GIVEN_UP_AFTER_S", "Heard", "WatchedWorker"]
 
 GIVEN_UP_AFTER_S = 20.0
 """since when every try failed; longer than a login may take, so that there was more than one"""
 
 _MEMORY_PAUSE_S = 1.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Heard:
+    """What the channel to a worker tells of whether it lives.
+
+    Attributes:
+        is_open: it can be spoken with.
+        last_word_s: when it said anything, None where it never did; by the event loop's time.
+        is_replaced: another container answered when the channel was opened again.
+        is_evicted: it said that it is told to end.
+        ends_all: it said that it ends what is left of the program.
+        has_left: it said farewell, and had nothing to end.
+    """
+
+    is_open: bool
+    last_word_s: float | None
+    is_replaced: bool
+    is_evicted: bool
+    ends_all: bool
+    has_left: bool
 
 
 class WatchedWorker:
@@ -28,23 +61,61 @@ class WatchedWorker:
     Attributes:
         is_stranger: it has no agent that can be spoken with.
         has_heard_all: it said farewell; nothing more will come.
+        answers_questions: its agent knows more than `alive` and `over`.
+        swept: what it ended when the job was over, None where it did not say.
     """
 
     def __init__(self, target: SshTarget) -> None:
         self.target = target
         self.is_stranger = False
         self.has_heard_all = False
+        self.answers_questions = False
         self.news = WorkerNews(host=target.name)
+        self.swept: HostSwept | None = None
+        self._presence: HostPresence | None = None
+        self._container = ""
+        self._is_replaced = False
+        self._last_word_s: float | None = None
         self._is_open = self._was_open = False
         self._failures = 0
         self._failing_since_s = 0.0
         self._untold: WorkerExceededMemory | None = None
         self._memory_told_at_s: float | None = None
 
-    def opened(self) -> None:
-        """Note that it can be spoken with."""
+    @property
+    def heard(self) -> Heard:
+        """What tells whether it lives."""
+        return Heard(
+            is_open=self._is_open,
+            last_word_s=self._last_word_s,
+            is_replaced=self._is_replaced,
+            is_evicted=self.news.is_evicted,
+            ends_all=self.news.is_lost,
+            has_left=self.has_heard_all and not self.news.is_lost,
+        )
+
+    @property
+    def presence(self) -> HostPresence | None:
+        """What of the run is there; None where nobody there can tell.
+
+        One whose agent tells it, and told nothing yet, has nothing of the run.
+        """
+        if self._presence is None and self._is_open and self.answers_questions:
+            return HostPresence(host=self.target.name, daemons=0, ranks=0, had_ranks=False)
+        return self._presence
+
+    def opened(self, watching: Watching, at_s: float) -> None:
+        """Note that it can be spoken with, and who it is.
+
+        An older agent does not say which container it is, and knows no questions.
+        """
         self._is_open = self._was_open = True
         self._failures = 0
+        self._last_word_s = at_s
+        self.answers_questions = bool(watching.container)
+        if self._container and watching.container not in ("", self._container):
+            self._is_replaced = True
+        self._container = self._container or watching.container
 
     def closed(self, at_s: float) -> None:
         """Note that it cannot be spoken with, or not any more."""
@@ -70,9 +141,18 @@ class WatchedWorker:
     def take(self, line: Line, *, at_s: float) -> tuple[Event, ...]:
         """Keep what a line tells; return what is to be told of it now."""
         host = self.target.name
+        self._last_word_s = at_s
         match line:
             case Farewell():
                 self.has_heard_all = True
+            case Presence(daemons=daemons, ranks=count):
+                self._note_presence(daemons, count)
+            case RankGone():
+                return self._note_exit(line, at_s)
+            case Swept(ended=ended, killed=killed, left=left, segments=segments):
+                self.swept = HostSwept(
+                    host=host, ended=ended, killed=killed, left=left, segments=segments
+                )
             case Draining(signal_name=name, grace_s=grace_s, ranks=ranks):
                 before, most = self.news, max(ranks, self.news.ranks)
                 self.news = replace(before, is_evicted=True, ranks=most)
@@ -88,6 +168,24 @@ class WatchedWorker:
     def rest(self) -> tuple[Event, ...]:
         """Return what is still to be told when nothing more will come."""
         return self._memory_told(0.0)
+
+    def _note_presence(self, daemons: int, ranks: int) -> None:
+        had_ranks = ranks > 0 or self.news.saw_ranks
+        self.news = replace(self.news, saw_ranks=had_ranks)
+        self._presence = HostPresence(
+            host=self.target.name, daemons=daemons, ranks=ranks, had_ranks=had_ranks
+        )
+
+    def _note_exit(self, line: RankGone, at_s: float) -> tuple[Event, ...]:
+        """Keep how a rank ended, once: a worker may say it again on a channel that is made anew."""
+        if any(known.rank == line.rank for known in self.news.rank_exits):
+            return ()
+        gone = RankExit(rank=line.rank, code=line.code, signal=line.signal, at_s=at_s)
+        exits = (*self.news.rank_exits, gone)
+        self.news = replace(self.news, saw_ranks=True, rank_exits=exits)
+        if not gone.is_bad:
+            return ()
+        return (RankFailed(host=self.target.name, rank=gone.rank, how=_how(gone)),)
 
     def _add(self, line: OutOfMemory) -> None:
         """Add to what is known and to what is to be told."""
@@ -111,3 +209,10 @@ class WatchedWorker:
             return ()
         self._memory_told_at_s = at_s
         return (told,)
+
+
+def _how(gone: RankExit) -> str:
+    if gone.signal is None:
+        return f"exit code {gone.code}"
+    name = signal_name(gone.signal)
+    return f"signal {gone.signal} ({name})" if name.startswith("SIG") else name

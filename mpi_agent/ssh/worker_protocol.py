@@ -15,9 +15,10 @@ import json
 from collections.abc import Mapping
 from dataclasses import MISSING, asdict, fields
 from math import isfinite
-from typing import Any, TypeVar, get_type_hints
+from typing import Any, TypeVar, get_args, get_origin, get_type_hints
 
 from mpi_agent.ssh.worker_words import (
+    MOST_NUMBERS,
     NO_VERB,
     Alive,
     Call,
@@ -27,15 +28,24 @@ from mpi_agent.ssh.worker_words import (
     GraceOver,
     LauncherId,
     Line,
+    Measure,
     OutOfMemory,
     Over,
+    PassSignal,
+    Presence,
+    RankGone,
     Refused,
+    Restarting,
+    Signalled,
+    Swept,
+    Usage,
     Verb,
     Watching,
     shown,
 )
 
 __all__ = [
+    "LAUNCHERS_NAME",
     "LONGEST_LINE_BYTES",
     "RUN_MARK",
     "SOCKET_NAME",
@@ -50,6 +60,9 @@ SOCKET_NAME = "worker.sock"
 """In the worker's state directory: where its agent is spoken with."""
 RUN_MARK = "run"
 """Beside it while something of a run may be left: there may be something to clean."""
+LAUNCHERS_NAME = "launchers"
+"""Beside both: the launcher containers that began a run there, one in a line, the first one first.
+Each is the second part of a run's id."""
 LONGEST_LINE_BYTES = 65536
 _LONGEST_WORD = 4096
 _LONGEST_RUN_ID = 128
@@ -64,8 +77,16 @@ _LINES: Mapping[str, type[Line]] = {
     for line in (
         Alive,
         Over,
+        Restarting,
+        PassSignal,
+        Measure,
         Cleaned,
         Watching,
+        Presence,
+        RankGone,
+        Signalled,
+        Usage,
+        Swept,
         Draining,
         GraceOver,
         OutOfMemory,
@@ -159,7 +180,7 @@ def _make(of: type[_Value], values: Any) -> _Value:
             raise ProtocolError(f"{of.__name__} lacks {field.name}") from error
         if not _fits(value, hints[field.name]):
             raise ProtocolError(f"{field.name} of {of.__name__} cannot be {shown(value)}")
-        known[field.name] = value
+        known[field.name] = tuple(value) if isinstance(value, list) else value
     try:
         return of(**known)
     except ValueError as error:
@@ -168,6 +189,9 @@ def _make(of: type[_Value], values: Any) -> _Value:
 
 def _fits(value: object, hint: Any) -> bool:
     """Return whether a value is of a field's type; whole numbers stand for seconds too."""
+    if get_origin(hint) is tuple:
+        is_short = isinstance(value, list) and len(value) <= MOST_NUMBERS
+        return is_short and all(_fits(one, get_args(hint)[0]) for one in value)  # type: ignore[attr-defined]
     if isinstance(value, bool):
         return False
     if isinstance(value, str):

@@ -12,6 +12,7 @@ from enum import Enum
 from typing import ClassVar
 
 __all__ = [
+    "MOST_NUMBERS",
     "NO_VERB",
     "Alive",
     "Call",
@@ -21,9 +22,17 @@ __all__ = [
     "GraceOver",
     "LauncherId",
     "Line",
+    "Measure",
     "OutOfMemory",
     "Over",
+    "PassSignal",
+    "Presence",
+    "RankGone",
     "Refused",
+    "Restarting",
+    "Signalled",
+    "Swept",
+    "Usage",
     "Verb",
     "Watching",
     "shown",
@@ -31,6 +40,9 @@ __all__ = [
 
 NO_VERB = "there is no verb"
 """How a refusal begins that trying again does not help."""
+MOST_NUMBERS = 2000
+"""How many numbers one value of a line holds at most, so that the line stays one that is read."""
+_MOST_RANKS = 10**10
 _MOST_PROCESSES, _MOST_BYTES, _MOST_SECONDS = 10**6, 1 << 63, 10**9
 _BOUNDS: Mapping[str, tuple[int, int]] = {
     "exit_code": (0, 255),
@@ -41,6 +53,11 @@ _BOUNDS: Mapping[str, tuple[int, int]] = {
     "kills": (1, _MOST_PROCESSES),
     "used_bytes": (0, _MOST_BYTES),
     "limit_bytes": (0, _MOST_BYTES),
+    "daemons": (0, _MOST_PROCESSES),
+    "segments": (0, _MOST_PROCESSES),
+    "rank": (0, _MOST_RANKS),
+    "code": (0, 255),
+    "signal": (1, 64),
     "grace_s": (0, _MOST_SECONDS),
     "lease_s": (0, _MOST_SECONDS),
 }
@@ -110,10 +127,43 @@ class Over(Line):
 
     Attributes:
         exit_code: of the job, 0 to 255.
+        summary: how it ended, for the worker's log; an older launcher does not say.
     """
 
     kind: ClassVar[str] = "over"
     exit_code: int
+    summary: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Restarting(Line):
+    """The launcher's run has ended and the program is begun again: what is left of it must go.
+
+    It is answered as `over` is, and the worker stays.
+    """
+
+    kind: ClassVar[str] = "restarting"
+    exit_code: int
+    summary: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PassSignal(Line):
+    """The ranks of the launcher's run here are to get a signal; answered by `signalled`.
+
+    Attributes:
+        signal_name: as `SIGTERM`.
+    """
+
+    kind: ClassVar[str] = "pass-signal"
+    signal_name: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Measure(Line):
+    """The launcher asks what the ranks of its run use; answered by `usage`."""
+
+    kind: ClassVar[str] = "measure"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -139,11 +189,85 @@ class Watching(Line):
 
     Attributes:
         lease_s: how long its ranks live without a word of the launcher; None for ever.
+        container: the same as long as the worker's container lives; an older agent does not say.
     """
 
     kind: ClassVar[str] = "watching"
     worker: str
     lease_s: float | None
+    container: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Presence(Line):
+    """What of the launcher's run is here, said when it has changed."""
+
+    kind: ClassVar[str] = "presence"
+    daemons: int
+    ranks: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RankGone(Line):
+    """A rank of the launcher's run ended while others, here or elsewhere, may go on.
+
+    Attributes:
+        code: None where it ended by a signal, or nobody saw how.
+        signal: None where it ended by a code, or nobody saw how.
+    """
+
+    kind: ClassVar[str] = "rank-gone"
+    rank: int
+    code: int | None
+    signal: int | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Signalled(Line):
+    """The worker's answer to `pass-signal`: how many ranks got it."""
+
+    kind: ClassVar[str] = "signalled"
+    ranks: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Usage(Line):
+    """The worker's answer to `measure`: the ranks here, and what each used until now.
+
+    Attributes:
+        cpu_s: of each rank, in the same order.
+    """
+
+    kind: ClassVar[str] = "usage"
+    rank_numbers: tuple[int, ...]
+    cpu_s: tuple[float, ...]
+
+    def __post_init__(self) -> None:
+        """Check that there is one time for each rank, and that each can be."""
+        if len(self.rank_numbers) != len(self.cpu_s) or len(self.cpu_s) > MOST_NUMBERS:
+            raise ValueError(f"{len(self.cpu_s)} times cannot be of {len(self.rank_numbers)} ranks")
+        if not all(0 <= rank <= _MOST_RANKS for rank in self.rank_numbers):
+            raise ValueError(f"rank_numbers cannot be {shown(self.rank_numbers)}")
+        if not all(0 <= cpu_s <= _MOST_SECONDS for cpu_s in self.cpu_s):
+            raise ValueError(f"cpu_s cannot be {shown(self.cpu_s)}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Swept(Line):
+    """What became of what a run had left here, said before the farewell.
+
+    Attributes:
+        ended: processes that are gone.
+        killed: how many of those did not end by themselves.
+        left: processes that are still there.
+        segments: of shared memory, that were removed.
+    """
+
+    kind: ClassVar[str] = "swept"
+    ended: int
+    killed: int
+    left: int
+    segments: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -13,6 +13,8 @@ from collections.abc import Mapping, Sequence
 
 from mpi_agent.cgroup import limit_in_bytes
 from mpi_agent.job.host_facts import HostFacts
+from mpi_agent.ssh.worker_protocol import LAUNCHERS_NAME
+from mpi_agent.variable_names import RUN_ID_VARIABLE, WORKER_CALL_VARIABLE
 
 __all__ = ["DIRECTORIES", "FACTS_SCRIPT", "Answer", "read_facts", "values_in"]
 
@@ -58,6 +60,11 @@ FACTS_SCRIPT = (
     f'for t in "$TMPDIR" {" ".join(DIRECTORIES)}; do '
     '[ -d "$t" ] && [ -w "$t" ] && [ -x "$t" ] && echo "directory=$t"; done; '
     '[ -f "$6" ] && [ -r "$6" ] && echo ssh_config=yes; '
+    f'l="${{{WORKER_CALL_VARIABLE}%/*}}/{LAUNCHERS_NAME}"; '
+    f'[ "${WORKER_CALL_VARIABLE}" ] && [ -r "$l" ] && '
+    'while read -r v; do echo "launcher=$v"; done <"$l"; '
+    f'[ "${WORKER_CALL_VARIABLE}" ] || '
+    f"{{ grep -qsz ^{RUN_ID_VARIABLE}= /proc/[0-9]*/environ && echo leftovers=yes; }}; "
 )
 """One line of POSIX sh without single quotes; its argument 6 is the path of an ssh configuration.
 
@@ -96,6 +103,8 @@ def read_facts(values: Answer) -> HostFacts:
         locks_all_memory=_locks_all_memory(first),
         open_files=_number(first.get("nofile", "")),
         interfaces=_interfaces(first.get("interfaces", "")),
+        launchers=_launchers(values.get("launcher", ())),
+        has_leftovers="leftovers" in first,
     )
 
 
@@ -195,6 +204,10 @@ def _locks_all_memory(first: Mapping[str, str]) -> bool | None:
     except (KeyError, ValueError):
         return None
     return True if is_above else None if _number(first.get("memlock", "")) is None else False
+
+
+def _launchers(found: Sequence[str]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(one for one in found if re.fullmatch(r"[0-9a-f]{8}", one)))
 
 
 def _interfaces(text: str) -> tuple[str, ...]:

@@ -58,8 +58,10 @@ class Drain:
         started_at_s = time.monotonic()
         self._readiness.close(f"it received {received.name}")
         self._keeper.stop_listening()
-        ranks = self._ranks.work().signal(self._drain_signal)
-        self._control.tell(Draining(signal_name=received.name, grace_s=self._grace_s, ranks=ranks))
+        told = self._ranks.work().signal(self._drain_signal)
+        ranks = told.count
+        line = Draining(signal_name=received.name, grace_s=self._grace_s, ranks=ranks)
+        self._control.tell_draining(line, told)
         self._emit(
             WorkerDraining(
                 signal_name=received.name,

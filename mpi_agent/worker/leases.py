@@ -68,6 +68,11 @@ class Leases:
         return bool(self._runs.open)
 
     @property
+    def run_ids(self) -> tuple[str, ...]:
+        """Of the runs of which something may be left."""
+        return tuple(run.run_id for run in self._runs.open)
+
+    @property
     def are_busy(self) -> bool:
         """Whether a run goes on, or is being ended and may soon have gone."""
         return any(not run.is_stuck for run in self._runs.open)
@@ -92,14 +97,15 @@ class Leases:
                 self._runs.excuse(frozen_s)
             self._end_expired(now_s(), self._lease_s)
 
-    def begin(self, run_id: str, launcher: LauncherId, *, watcher: int) -> None:
-        """Let a conversation hold a run."""
+    def begin(self, run_id: str, launcher: LauncherId, *, watcher: int) -> bool:
+        """Let a conversation hold a run; return whether the run is new here."""
         now_s = asyncio.get_running_loop().time()
         is_new = self._runs.begin(run_id, launcher, watcher=watcher, at_s=now_s)
         self._began.set()
         self._mark()
         if is_new:
             self._emit(RunBegan(run_id=run_id, launcher=launcher.name))
+        return is_new
 
     def heard(self, run_id: str, *, watcher: int) -> None:
         """Renew a lease."""
@@ -118,9 +124,12 @@ class Leases:
         left_s = max(0.0, run.expires_at_s(self._lease_s) - asyncio.get_running_loop().time())
         self._emit(LauncherGone(run_id=run_id, launcher=name, ends_in_s=left_s))
 
-    async def over(self, run_id: str) -> None:
-        """End what a job left behind; return once it is gone, or was told to go and did not."""
-        await self._end(self._runs.ending(run_id), "the job is over")
+    async def over(self, run_id: str) -> Ended | None:
+        """End what a run left behind; return once it is gone, or was told to go and did not.
+
+        The answer is None when it could not even be told.
+        """
+        return await self._end(self._runs.ending(run_id), "the job is over")
 
     async def clean(self, asker: LauncherId | None) -> Ended | None:
         """End what belongs to nobody, as far as an asker may say so.

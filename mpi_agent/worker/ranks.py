@@ -8,13 +8,17 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from pathlib import Path
 
 from mpi_agent.job_processes import JobProcess, find_job_processes, signal_ranks
 from mpi_agent.process_signals import Ended, end_processes, is_sent
+from mpi_agent.process_table import stat_of
+from mpi_agent.ssh.worker_words import MOST_NUMBERS, Usage
 
-__all__ = ["RanksHere", "Work"]
+__all__ = ["RanksHere", "RanksTold", "Work", "count_daemons"]
 
 _ORPHANS_GRACE_S = 3.0
 _LAST_GRACE_S = 1.0
@@ -26,8 +30,24 @@ Source: Open MPI 4.1.4 and 5.0.11, MPICH 4.0.2 and 5.0.2, Intel MPI 2021.18; pro
 """
 
 
+@dataclass(frozen=True, slots=True)
+class RanksTold:
+    """How many ranks got a signal, one run's id for each; None where they have none."""
+
+    run_ids: tuple[str | None, ...] = ()
+
+    @property
+    def count(self) -> int:
+        """Of all runs."""
+        return len(self.run_ids)
+
+    def of(self, run_id: str) -> int:
+        """Return how many are of one run."""
+        return self.run_ids.count(run_id)
+
+
 class RanksHere:
-    """Finds and ends processes of runs below this process."""
+    """Finds, tells and ends processes of runs below this process."""
 
     def find(self) -> tuple[JobProcess, ...]:
         """Return the live processes of all runs."""
@@ -36,6 +56,26 @@ class RanksHere:
     def work(self) -> Work:
         """Return what works here now, apart from the daemons that started it."""
         return Work(self.find)
+
+    def signal(self, run_id: str, signal_number: int) -> int:
+        """Send a signal to what works for one run here; return how many got it."""
+        return Work(lambda: self._of(run_id)).signal(signal_number).count
+
+    def usage(self, run_id: str) -> Usage:
+        """Return what each rank of one run used, with all that it started; in order of ranks."""
+        used: Counter[int] = Counter()
+        for process in self._of(run_id):
+            stat = stat_of(process.pid)
+            is_same = stat is not None and stat.started_at_s == process.started_at_s
+            if stat is not None and is_same and process.rank is not None:
+                used[process.rank] += round(stat.cpu_s * 100)
+        numbers = sorted(used)[:MOST_NUMBERS]
+        return Usage(
+            rank_numbers=tuple(numbers), cpu_s=tuple(used[number] / 100 for number in numbers)
+        )
+
+    def _of(self, run_id: str) -> tuple[JobProcess, ...]:
+        return tuple(process for process in self.find() if process.run_id == run_id)
 
     async def until_gone(self) -> None:
         """Return once nothing of any run is left."""
@@ -84,17 +124,25 @@ class Work:
             if process.rank is not None or process.run_id not in self._mpi_runs
         )
 
-    def signal(self, signal_number: int) -> int:
-        """Send a signal to each rank, and to each process of runs that have none; count them."""
-        found = self.find()
-        others = [process.pid for process in found if process.rank is None]
-        return signal_ranks(found, signal_number) + sum(
-            is_sent(os.kill, pid, signal_number) for pid in others
-        )
+    def signal(self, signal_number: int) -> RanksTold:
+        """Send a signal to each rank, and to each process of runs that have none."""
+        told = (one for one in self.find() if _is_told(one, signal_number))
+        return RanksTold(tuple(one.run_id for one in told))
 
     async def kill(self) -> Ended:
         """Kill what is left of it."""
         return await end_processes(lambda: [p.pid for p in self.find()], grace_s=0.0)
+
+
+def count_daemons(processes: Iterable[JobProcess]) -> int:
+    """Return how many daemons of mpirun there are among processes."""
+    return sum(one.rank is None and _name_of(one.pid) in _DAEMONS for one in processes)
+
+
+def _is_told(process: JobProcess, signal_number: int) -> bool:
+    if process.rank is None:
+        return is_sent(os.kill, process.pid, signal_number)
+    return signal_ranks((process,), signal_number) > 0
 
 
 def _name_of(pid: int) -> str:

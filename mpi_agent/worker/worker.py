@@ -33,6 +33,7 @@ from mpi_agent.worker.preparing import Preparation, Prepared
 from mpi_agent.worker.ranks import RanksHere
 from mpi_agent.worker.readiness import Readiness
 from mpi_agent.worker.renewal import renew_certificate
+from mpi_agent.worker.segments import Segments
 from mpi_agent.worker.stop_signals import StopSignals
 from mpi_agent.worker_settings import WorkerSettings
 
@@ -172,6 +173,8 @@ class Worker:
             worker_name=self._name,
             lease_s=self._settings.launcher_gone_s,
             end_runs=lambda run_ids, _: ranks.end_runs(run_ids),
+            ranks=ranks,
+            segments=Segments(),
             status=self._status,
             emit=self._emit,
             last_words=last_words,

@@ -46,7 +46,18 @@ PAGES = sorted(
     for pattern in ("*.md", "docs/**/*.md", "images/*.md", "examples/**/*.md", "benchmarks/*.md")
     for path in ROOT.glob(pattern)
 )
-COMMANDS = ("launch", "plan", "worker", "wait", "hosts", "hostfile", "sidecar", "local", "ready")
+COMMANDS = (
+    "launch",
+    "plan",
+    "worker",
+    "wait",
+    "hosts",
+    "hostfile",
+    "sidecar",
+    "local",
+    "ready",
+    "explain",
+)
 
 
 def settings_page() -> str:

@@ -2,17 +2,27 @@
 
 from __future__ import annotations
 
+from enum import Enum
 from functools import cache
 from pathlib import Path
 
 from tests.e2e.base_images import Debian
 from tests.e2e.engine import Engine
 
-__all__ = ["EXAMPLE", "REPOSITORY", "Images"]
+__all__ = ["EXAMPLE", "REPOSITORY", "Images", "Mpi"]
 
 REPOSITORY = Path(__file__).parents[2]
 EXAMPLE = REPOSITORY / "examples/mpi-operator"
 _DOCKERFILES = Path(__file__).parent / "dockerfiles"
+
+
+class Mpi(Enum):
+    """The MPIs of the reference images; the value is the short name."""
+
+    OPEN_MPI_4 = "openmpi4"
+    OPEN_MPI_5 = "openmpi5"
+    MPICH = "mpich"
+    INTEL = "intel"
 
 
 class Images:
@@ -31,6 +41,25 @@ class Images:
         """Return the example's program on the reference image."""
         base = self.reference(debian)
         return self._build("pi", debian, EXAMPLE, EXAMPLE / "Dockerfile", base)
+
+    def of_mpi(self, mpi: Mpi) -> str:
+        """Return the reference image of an MPI with a user's Python and mpi4py in it."""
+        if mpi is Mpi.OPEN_MPI_4:
+            return self.pi(Debian.BOOKWORM)
+        donor = self.pi(Debian.TRIXIE)
+        if mpi is Mpi.OPEN_MPI_5:
+            return donor
+        debian, dockerfile = Debian.TRIXIE, REPOSITORY / f"images/Dockerfile.{mpi.value}"
+        base = self._build(mpi.value, debian, REPOSITORY, dockerfile, debian.image)
+        dockerfile = _DOCKERFILES / "Dockerfile.program"
+        name = f"{mpi.value}-program"
+        return self._build(name, debian, EXAMPLE, dockerfile, base, PYTHON_OF=donor)
+
+    def restart(self, mpi: Mpi) -> str:
+        """Return the program of examples/restart on the image of an MPI."""
+        example, base = REPOSITORY / "examples/restart", self.of_mpi(mpi)
+        name = f"{mpi.value}-restart"
+        return self._build(name, Debian.TRIXIE, example, example / "Dockerfile", base)
 
     def stock(self, debian: Debian) -> str:
         """Return the example's program by the operator's own recipe, without the agent."""
@@ -58,7 +87,13 @@ class Images:
         return self._build("locked", debian, EXAMPLE, dockerfile, self.pi(debian))
 
     def _build_once(
-        self, name: str, debian: Debian, context: Path, dockerfile: Path, base: str
+        self,
+        name: str,
+        debian: Debian,
+        context: Path,
+        dockerfile: Path,
+        base: str,
+        **build_arguments: str,
     ) -> str:
         tag = f"localhost/mpi-agent-e2e/{name}:{debian.value}"
-        return self._engine.build(context, dockerfile, tag, BASE=base)
+        return self._engine.build(context, dockerfile, tag, BASE=base, **build_arguments)

@@ -9,6 +9,7 @@ Source: mpi-operator v0.8.2, pkg/controller/mpi_job_controller.go; a mounted Sec
 from __future__ import annotations
 
 import secrets
+from collections import Counter
 from dataclasses import dataclass, replace
 from pathlib import Path
 from types import TracebackType
@@ -58,7 +59,7 @@ class OperatorJob:
         self._directory = directory / self.name
         self._prefix = f"mpi-agent-e2e-{self.name}"
         self._pods: list[Pod] = []
-        self._launchers = 0
+        self._numbers: Counter[str] = Counter()
 
     def __enter__(self) -> Self:
         self._directory.mkdir()
@@ -115,10 +116,14 @@ class OperatorJob:
 
     def start_workers(self, *extra_mounts: str) -> None:
         """Start all workers."""
-        search = (f"{self.name}.{_NAMESPACE}.svc.cluster.local",)
         for hostname in self.worker_names:
-            options = ("--env=K_MPI_JOB_ROLE=worker", *extra_mounts)
-            self._start(hostname, self._job.worker, options, extra_search=search)
+            self.start_worker(hostname, *extra_mounts)
+
+    def start_worker(self, hostname: str, *extra_mounts: str) -> Pod:
+        """Start one worker; another one of the same name if there was one before, elsewhere."""
+        options = ("--env=K_MPI_JOB_ROLE=worker", *extra_mounts)
+        search = (f"{self.name}.{_NAMESPACE}.svc.cluster.local",)
+        return self._start(hostname, self._job.worker, options, extra_search=search)
 
     def start_launcher(self, argv: tuple[str, ...] = ()) -> Pod:
         """Start the launcher; another one of the same name if there was one before.
@@ -126,7 +131,7 @@ class OperatorJob:
         Args:
             argv: in place of the job's.
         """
-        (self._directory / "termination-log").touch()
+        (self._directory / "termination-log").write_text("")
         (self._directory / "termination-log").chmod(0o666)
         variables = {
             "K_MPI_JOB_ROLE": "launcher",
@@ -143,8 +148,12 @@ class OperatorJob:
             *(f"--env={name}={value}" for name, value in variables.items()),
         )
         template = replace(self._job.launcher, argv=argv or self._job.launcher.argv)
-        self._launchers += 1
-        return self._start(f"{self.name}-launcher", template, options, number=self._launchers)
+        return self._start(f"{self.name}-launcher", template, options)
+
+    def remove(self, pod: Pod) -> None:
+        """End a pod, whatever it does, and take it away with its log and its address."""
+        self._engine.do("rm", "--force", "--time=0", pod.name)
+        self._pods.remove(pod)
 
     def ended(self, launcher: Pod, *, limit_s: float = 60.0) -> Ended:
         """Wait for the launcher's end and return it."""
@@ -182,9 +191,9 @@ class OperatorJob:
         template: PodTemplate,
         options: tuple[str, ...],
         extra_search: tuple[str, ...] = (),
-        number: int = 1,
     ) -> Pod:
-        name = f"{self._prefix}-{hostname.removeprefix(self.name)[1:]}-{number}"
+        self._numbers[hostname] += 1
+        name = f"{self._prefix}-{hostname.removeprefix(self.name)[1:]}-{self._numbers[hostname]}"
         pod = Pod(self._engine, name, hostname)
         self._pods.append(pod)
         self._engine.start(

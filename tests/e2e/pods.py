@@ -26,10 +26,21 @@ class Pod:
         """Run a command in the pod, as an exec probe does."""
         return self._engine.ask("exec", self.name, *argv)
 
+    def address(self) -> str:
+        """Return the pod's address on the job's network."""
+        one = "{{range .NetworkSettings.Networks}}{{.IPAddress}}{{end}}"
+        return self._engine.do("inspect", f"--format={one}", self.name)
+
     def commands(self) -> tuple[str, ...]:
         """Return the command line of every process in the pod."""
         listed = self._engine.do("top", self.name, "args").splitlines()
         return tuple(listed[1:])
+
+    def processes(self) -> tuple[tuple[int, str], ...]:
+        """Return number, on this machine, and command line of each process that stays."""
+        listed = self._engine.do("top", self.name, "hpid", "args").splitlines()
+        pairs = (line.strip().partition(" ") for line in listed[1:])
+        return tuple((int(pid), command.strip()) for pid, _, command in pairs if pid.isdigit())
 
     def is_ready(self) -> bool:
         """Return what the readiness probe says."""
@@ -37,16 +48,55 @@ class Pod:
 
     def terminate(self) -> None:
         """Send the pod TERM, as kubelet does at the begin of an eviction."""
-        self._engine.do("kill", "--signal=TERM", self.name)
+        self.signal("TERM")
+
+    def signal(self, name: str) -> None:
+        """Send a signal to the pod's first process."""
+        self._engine.do("kill", f"--signal={name}", self.name)
 
     def kill(self) -> None:
         """End the pod at once, without a word to it."""
         self._engine.do("kill", "--signal=KILL", self.name)
         self._engine.do("wait", self.name, limit_s=30)
 
+    def pause(self) -> None:
+        """Freeze every process of the pod; its connections stay open."""
+        self._engine.do("pause", self.name)
+
+    def is_paused(self) -> bool:
+        """Return whether the pod is frozen."""
+        return self._engine.do("inspect", "--format={{.State.Paused}}", self.name) == "true"
+
+    def unpause(self) -> None:
+        """Let the pod run on."""
+        self._engine.do("unpause", self.name)
+
+    def fall_silent(self) -> None:
+        """Lose all that comes from and goes to the network, without a word to either side."""
+        for chain, side in (("INPUT", "-i"), ("OUTPUT", "-o")):
+            self._in_network("iptables", "-A", chain, side, "eth0", "-j", "DROP")
+
+    def speak_again(self) -> None:
+        """Lose nothing any more."""
+        self._in_network("iptables", "-F")
+
+    def _in_network(self, *argv: str) -> None:
+        pid = self._engine.do("inspect", "--format={{.State.Pid}}", self.name)
+        subprocess.run(["nsenter", "-t", pid, "-n", *argv], check=True, capture_output=True)
+
     def cut_off(self, network: str) -> None:
         """Take the pod off the network; it and what it runs live on."""
         self._engine.do("network", "disconnect", network, self.name)
+
+    def ended_at(self) -> float:
+        """Return when the pod ended, in seconds of the machine's clock."""
+        stamp = self._engine.do(
+            "inspect",
+            "--format={{.State.FinishedAt.Unix}} {{.State.FinishedAt.Nanosecond}}",
+            self.name,
+        )
+        seconds, nanoseconds = stamp.split()
+        return int(seconds) + int(nanoseconds) / 1e9
 
     def is_running(self) -> bool:
         """Return whether the pod's first process lives."""

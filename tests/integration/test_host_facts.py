@@ -20,6 +20,7 @@ from mpi_agent.container import (
 )
 from mpi_agent.job.host_facts import HostFacts
 from mpi_agent.limits import effective_capabilities
+from mpi_agent.variable_names import WORKER_CALL_VARIABLE
 from mpi_agent.wait.equipment import Equipment, judge_answer, question_line
 from mpi_agent.wait.host_facts import FACTS_SCRIPT
 from mpi_agent.wait.own_facts import own_facts
@@ -183,6 +184,19 @@ def test_every_posix_shell_finds_directories_files_and_cpus(root: Path, shell: s
     assert facts.has_ssh_config
     assert facts.cpus == len(os.sched_getaffinity(0))
     assert not facts_below(root, shell_of(shell), ssh_config=f"{root}/none").has_ssh_config
+
+
+@pytest.mark.parametrize("shell", SHELLS)
+def test_every_posix_shell_tells_which_launchers_began_runs_there(root: Path, shell: str) -> None:
+    """Where an agent keeps them; once each, and nothing else that stands in the file."""
+    state = root / "state of a worker"
+    state.mkdir()
+    call = {WORKER_CALL_VARIABLE: str(state / "worker-call")}
+
+    assert facts_below(root, shell_of(shell)).launchers == ()
+    assert facts_below(root, shell_of(shell), **call).launchers == ()
+    (state / "launchers").write_text("0badcafe\n1badcafe\n0badcafe\nnot one\n2BADCAFE\n\n")
+    assert facts_below(root, shell_of(shell), **call).launchers == ("0badcafe", "1badcafe")
 
 
 def test_a_host_that_is_ready_tells_what_its_sessions_have(root: Path, keys: JobKeys) -> None:

@@ -12,6 +12,7 @@ from dataclasses import replace
 
 import pytest
 
+from mpi_agent.run_id import RunId
 from mpi_agent.ssh.worker_words import Draining, Farewell, GraceOver, OutOfMemory
 from tests.fake_worker_call import FakeCall
 from tests.farm import Farm, FarmOptions, running_farm
@@ -69,7 +70,7 @@ def test_every_rank_of_a_launch_has_the_id_that_its_workers_were_told(
 
     assert launched.code == 0, launched.said
     (run_id,) = played.run_ids(launched)
-    assert re.fullmatch("[0-9a-f]{12}", run_id)
+    assert RunId.parse(run_id) is not None
     for worker in played.farm.workers:
         assert played.call.calls(worker.address)[-1]["run_id"] == run_id
         assert played.call.heard(worker.address)[-1] == "over"
@@ -84,7 +85,8 @@ def test_a_launch_with_exec_has_an_id_too_and_nobody_is_watched(played: _Played)
 
     assert launched.code == 0, launched.said
     (run_id,) = played.run_ids(launched)
-    assert re.fullmatch("[0-9a-f]{12}", run_id)
+    assert run_id
+    assert RunId.parse(run_id) is None, "a lease would end what nobody watches"
     assert before == {w.address: played.call.heard(w.address) for w in played.farm.workers}
 
 

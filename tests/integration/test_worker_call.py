@@ -25,11 +25,13 @@ from mpi_agent.ssh.worker_words import (
     Farewell,
     Over,
     Refused,
+    Swept,
     Verb,
     Watching,
 )
 from mpi_agent.state import StateDirectory, open_state_directory
 from mpi_agent.worker.call_program import write_call_program
+from mpi_agent.worker.ranks import RanksTold
 from tests.served_control import PI, Caller, run, serving, until
 
 pytestmark = pytest.mark.integration
@@ -130,14 +132,16 @@ def test_a_watch_carries_lines_both_ways_at_once(tmp_path: Path) -> None:
             called(program_in(served.state), "watch") as it,
         ):
             it.lines.writer.write(WATCH)
-            assert await it.lines.hear() == Watching(worker="pi-worker-0", lease_s=60.0)
-            served.control.tell(DRAINING)
+            assert isinstance(await it.lines.hear(), Watching)
+            served.control.tell_draining(DRAINING, RanksTold(("a",)))
             assert await it.lines.hear() == DRAINING
             it.lines.send(Alive())
             assert await it.lines.hear() == Alive()
             it.lines.send(Over(exit_code=0))
 
-            assert await it.lines.hear_all() == [Farewell()]
+            swept, farewell = await it.lines.hear_all()
+            assert swept == Swept(ended=2, killed=0, left=0, segments=0)
+            assert farewell == Farewell()
             assert await it.ended() == 0
 
     run(watch())

@@ -3,26 +3,38 @@
 from __future__ import annotations
 
 import asyncio
+import signal
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from mpi_agent.container import container_identity
 from mpi_agent.job.events import Noted
 from mpi_agent.job.worker_events import LauncherGone, RanksEnded, RunBegan, RunOver
+from mpi_agent.run_id import RunId
 from mpi_agent.ssh.worker_words import (
     Alive,
     Call,
     Cleaned,
     Draining,
     Farewell,
+    GraceOver,
     LauncherId,
+    Measure,
     OutOfMemory,
     Over,
+    PassSignal,
     Refused,
+    Restarting,
+    Signalled,
+    Swept,
+    Usage,
     Verb,
     Watching,
 )
+from mpi_agent.worker.ranks import RanksTold
 from tests.served_control import (
     LIMIT_S,
     OTHER,
@@ -41,6 +53,7 @@ pytestmark = pytest.mark.integration
 SHORT_LEASE_S = 0.3
 LEASE_S = 3.0
 DRAINING = Draining(signal_name="SIGTERM", grace_s=30.0, ranks=1)
+SWEPT = Swept(ended=2, killed=0, left=0, segments=0)
 KILLS = OutOfMemory(kills=1, used_bytes=90, limit_bytes=100)
 
 
@@ -62,7 +75,10 @@ def test_a_watch_is_answered_with_the_workers_name_and_the_lease(tmp_path: Path)
     async def watch(served: Served) -> None:
         caller = await served.call(Call(verb=Verb.WATCH, launcher=PI, run_id="a"))
 
-        assert await caller.hear() == Watching(worker="pi-worker-0", lease_s=60.0)
+        watching = await caller.hear()
+        assert watching == Watching(
+            worker="pi-worker-0", lease_s=60.0, container=container_identity()
+        )
         assert served.mark.exists()
         assert served.events(RunBegan) == [RunBegan(run_id="a", launcher="pi-launcher")]
         caller.send(Alive())
@@ -85,7 +101,11 @@ def test_over_ends_what_is_left_then_says_the_last_words_and_farewell(tmp_path: 
             assert not over.done()
             served.ending.may_end.set()
 
-            assert await caller.hear_all() == [KILLS, Farewell()]
+            assert await caller.hear_all() == [
+                Swept(ended=2, killed=1, left=0, segments=0),
+                KILLS,
+                Farewell(),
+            ]
             assert await over == 3
             assert not served.mark.exists()
             assert served.events(RunOver) == [RunOver(run_id="a", exit_code=3)]
@@ -236,7 +256,7 @@ def test_two_launchers_at_a_time_leave_each_other_alone(tmp_path: Path) -> None:
         for asker in (PI, OTHER):
             assert await served.ask_clean(asker) == [Cleaned(ended=0, killed=0)]
         second.send(Over(exit_code=0))
-        assert await second.hear_all() == [Farewell()]
+        assert await second.hear_all() == [SWEPT, Farewell()]
         assert served.ending.run_ids == ["b"]
         for caller in (first, third):
             caller.send(Alive())
@@ -319,16 +339,17 @@ def test_clean_waits_for_what_is_being_ended_already(tmp_path: Path) -> None:
 
 
 def test_every_watcher_is_told_at_once_and_late_ones_when_they_come(tmp_path: Path) -> None:
-    """That we drain; whoever starts a program on us must know."""
+    """That we drain, and how many ranks of its own run know; whoever starts one must know too."""
 
     async def watch(served: Served) -> None:
         first = await served.watch("a", PI)
         second = await served.watch("b", OTHER)
-        served.control.tell(DRAINING)
+        told = RanksTold(("a", "a", "b", None))
+        served.control.tell_draining(replace(DRAINING, ranks=4), told)
         late = await served.watch("c", OTHER)
 
-        for caller in (first, second, late):
-            assert await caller.hear() == DRAINING
+        for caller, ranks in ((first, 2), (second, 1), (late, 0)):
+            assert await caller.hear() == replace(DRAINING, ranks=ranks)
 
     serve_and(watch, tmp_path / "state")
 
@@ -363,4 +384,113 @@ def test_a_watcher_that_does_not_read_is_let_go(tmp_path: Path) -> None:
         await served.control.say_farewell(limit_s=0.1)
         await deaf.hang_up()
 
+    serve_and(watch, tmp_path / "state")
+
+
+def test_ranks_of_the_launchers_own_run_get_a_signal_that_it_asks_for(tmp_path: Path) -> None:
+    """One that does not exist is passed to nobody."""
+
+    async def watch(served: Served) -> None:
+        caller = await served.watch("a")
+        await served.watch("b")
+
+        for name, ranks in (("SIGUSR1", 2), ("SIGNOTHING", 0), ("__class__", 0)):
+            caller.send(PassSignal(signal_name=name))
+            assert await caller.hear() == Signalled(ranks=ranks)
+        assert served.ranks.signalled == [("a", signal.SIGUSR1)]
+
+    serve_and(watch, tmp_path / "state")
+
+
+def test_a_launcher_that_measures_hears_what_its_ranks_used(tmp_path: Path) -> None:
+    """Those of its own run."""
+
+    async def watch(served: Served) -> None:
+        caller = await served.watch("a")
+
+        caller.send(Measure())
+
+        assert await caller.hear() == Usage(rank_numbers=(0, 1), cpu_s=(1.5, 2.25))
+
+    serve_and(watch, tmp_path / "state")
+
+
+def test_a_run_that_is_begun_again_is_swept_and_the_job_goes_on(tmp_path: Path) -> None:
+    """The worker stays for the next attempt, although it ends with its launcher."""
+
+    async def watch(served: Served) -> None:
+        over = asyncio.create_task(served.control.job_over())
+        caller = await served.watch("a")
+        caller.send(Restarting(exit_code=201, summary="pi-worker-3 lost"))
+
+        assert await caller.hear_all() == [SWEPT, Farewell()]
+        assert not served.mark.exists()
+        assert not over.done()
+        assert served.events(RunOver) == [
+            RunOver(run_id="a", exit_code=201, summary="pi-worker-3 lost", is_begun_again=True)
+        ]
+        again = await served.watch("b")
+        again.send(Over(exit_code=0, summary="succeeded"))
+        assert await over == 0
+        assert served.events(RunOver)[1] == RunOver(run_id="b", exit_code=0, summary="succeeded")
+
+    serve_and(watch, tmp_path / "state")
+
+
+def test_what_may_not_have_been_heard_is_told_again_to_the_launcher_that_comes_back(
+    tmp_path: Path,
+) -> None:
+    """Behind the answer to its watch, what was said while it was away among it."""
+
+    async def watch(served: Served) -> None:
+        caller = await served.watch("a")
+        served.control.tell(KILLS)
+        await caller.hang_up()
+        await until("it is noticed", lambda: bool(served.events(LauncherGone)))
+        served.control.tell(GraceOver(), run_ids=("a",))
+        again = await served.watch("a")
+
+        assert [await again.hear(), await again.hear()] == [KILLS, GraceOver()]
+        for _ in range(2):
+            again.send(Alive())
+            assert await again.hear() == Alive()
+        once_more = await served.watch("a")
+        once_more.send(Alive())
+        assert await once_more.hear() == Alive()
+
+    serve_and(watch, tmp_path / "state")
+
+
+def test_what_was_told_of_a_run_is_forgotten_with_it(tmp_path: Path) -> None:
+    """A run of the same name is another one."""
+
+    async def watch(served: Served) -> None:
+        caller = await served.watch("a")
+        served.control.tell(KILLS)
+        caller.send(Over(exit_code=0))
+        assert await caller.hear_all() == [KILLS, SWEPT, Farewell()]
+        again = await served.watch("a")
+        again.send(Alive())
+
+        assert await again.hear() == Alive()
+
+    serve_and(watch, tmp_path / "state")
+
+
+def test_the_launchers_that_began_runs_here_stand_in_a_file_once_each(tmp_path: Path) -> None:
+    """By the part that a run's id has for its launcher's container; not those of a former life."""
+
+    async def watch(served: Served) -> None:
+        run_id = RunId.of_launcher(name="pi-launcher", container="first", launch="0" * 8)
+        for one in (str(run_id), "of an older launcher"):
+            await served.watch(one, PI)
+        await served.watch("b", PI_RESTARTED)
+
+        second = RunId.of_launcher(name="pi-launcher", container="second", launch="0" * 8)
+        assert served.state.file("launchers").read_text() == (
+            f"{run_id.container}\n{second.container}\n"
+        )
+
+    (tmp_path / "state").mkdir(mode=0o700)
+    (tmp_path / "state" / "launchers").write_text("0badcafe\n")
     serve_and(watch, tmp_path / "state")

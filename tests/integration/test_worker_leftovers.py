@@ -17,6 +17,7 @@ from mpi_agent.ssh.worker_words import (
     OutOfMemory,
     Over,
     Refused,
+    Swept,
     Verb,
     Watching,
 )
@@ -109,7 +110,10 @@ def test_a_job_is_over_although_something_of_it_does_not_go(tmp_path: Path) -> N
         over = asyncio.create_task(served.control.job_over())
         caller.send(Over(exit_code=3))
 
-        assert await caller.hear_all() == [Farewell()]
+        assert await caller.hear_all() == [
+            Swept(ended=1, killed=0, left=1, segments=0),
+            Farewell(),
+        ]
         assert await over == 3
         assert served.mark.exists()
 
@@ -148,7 +152,10 @@ def test_a_launcher_that_comes_back_keeps_what_could_not_be_ended(tmp_path: Path
         assert [run_ids for run_ids, _ in served.ending.asked] == [("a", "b"), ("b",)]
         served.ending.left = 0
         again.send(Over(exit_code=0))
-        assert await again.hear_all() == [Farewell()]
+        assert await again.hear_all() == [
+            Swept(ended=2, killed=0, left=0, segments=0),
+            Farewell(),
+        ]
         assert served.ending.asked[-1] == (("a",), "the job is over")
         await until("nothing is left", lambda: not served.mark.exists())
 
@@ -185,8 +192,9 @@ def test_a_mark_that_cannot_be_written_is_told_once_and_ends_nothing(tmp_path: P
             caller.writer.write(render_call(call))
             assert isinstance(await caller.hear(), Watching)
 
-        (note,) = notes_of(served)
-        assert note.endswith("; the next launcher cannot clean up")
+        mark, launchers = notes_of(served)
+        assert mark.endswith("; the next launcher cannot clean up")
+        assert launchers.endswith("; the next launcher cannot count its attempt")
         (tmp_path / "hidden").rename(tmp_path / "state")
 
     serve_and(watch, tmp_path / "state")

@@ -9,7 +9,7 @@ import pytest
 from mpi_agent.job.hosts import HostList
 from mpi_agent.job.readiness import HostReadiness, ReadinessReport
 from mpi_agent.job_finder import Job
-from mpi_agent.ready_job import ReadyJob, job_of_report, with_local_hosts
+from mpi_agent.ready_job import ReadyJob, job_of_report, of_ready_hosts, with_local_hosts
 from tests.builders import a_host, a_host_list
 
 HOSTS = HostList(hosts=(a_host(0), a_host(1, is_local=True), a_host(2)), source="--hosts")
@@ -55,3 +55,19 @@ def test_only_hosts_that_need_ssh_are_remote() -> None:
     ready = ReadyJob(job=job, report=with_local_hosts(report(ready=True), HOSTS))
 
     assert [host.host for host in ready.remote] == [host.name for host in HOSTS.remote]
+
+
+def test_a_smaller_job_has_the_ready_hosts_alone_in_rank_order() -> None:
+    """Ranks are counted anew, because np is."""
+    hosts = HostList(hosts=(a_host(0), a_host(1), a_host(2)), source="--hosts")
+    asked = tuple(
+        HostReadiness(host=name, is_ready=index != 1) for index, name in enumerate(hosts.names)
+    )
+    waited = ReadinessReport(hosts=asked, elapsed_s=30.0, timeout_s=30.0)
+
+    smaller = of_ready_hosts(Job(hosts=hosts, stack=None, keeps_host_option=False), waited)
+
+    assert smaller.job.hosts.names == (hosts.names[0], hosts.names[2])
+    assert [host.index for host in smaller.job.hosts.hosts] == [0, 1]
+    assert smaller.report.is_ready
+    assert [host.host for host in smaller.remote] == list(smaller.job.hosts.names)

@@ -6,7 +6,7 @@ about a topic, whoever says it, stands once, in `command.mpirun_plan` and what i
 
 from __future__ import annotations
 
-from mpi_agent.command.dialects.dialect import Dialect, DialectName, Knob, Spelling
+from mpi_agent.command.dialects.dialect import Dialect, DialectName, Knob, Spelling, TagForm
 from mpi_agent.command.dialects.intel import INTEL_MPI
 from mpi_agent.command.dialects.mpich import MPICH
 from mpi_agent.command.dialects.openmpi4 import OPEN_MPI_4
@@ -15,7 +15,7 @@ from mpi_agent.command.topics import Family
 from mpi_agent.errors import StackUnsupportedError
 from mpi_agent.job.stacks import Implementation, MpiStack
 
-__all__ = ["Dialect", "DialectName", "Knob", "Spelling", "dialect_of", "family_of"]
+__all__ = ["Dialect", "DialectName", "Knob", "Spelling", "TagForm", "dialect_of", "family_of"]
 
 _OF_OPEN_MPI = {4: OPEN_MPI_4, 5: OPEN_MPI_5}
 _OLDEST = {Implementation.MPICH: 3, Implementation.INTEL_MPI: 2019}

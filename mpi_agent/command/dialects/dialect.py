@@ -9,7 +9,7 @@ from enum import Enum
 from mpi_agent.command.hostfile import HostfileForm
 from mpi_agent.command.topics import Family, Topic
 
-__all__ = ["Dialect", "DialectName", "Knob", "Spelling", "mca", "prte", "variable"]
+__all__ = ["Dialect", "DialectName", "Knob", "Spelling", "TagForm", "mca", "prte", "variable"]
 
 
 class DialectName(Enum):
@@ -19,6 +19,18 @@ class DialectName(Enum):
     OPEN_MPI_5 = "Open MPI 5"
     MPICH = "MPICH"
     INTEL_MPI = "Intel MPI"
+
+
+class TagForm(Enum):
+    """What a launcher writes in front of a rank's output; each is a regular expression.
+
+    Its one group is the rank. The first character of a tag stands in it only once.
+    """
+
+    OPEN_MPI_4 = r"\[1,(\d{1,7})\]<std(?:out|err|diag)>:"
+    OPEN_MPI_5 = r"\[1,(\d{1,7})\]<std(?:out|err|diag)>: "
+    HYDRA = r"rank (\d{1,7})\| "
+    """not what `-prepend-rank` writes: see `command.tags`"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,6 +93,7 @@ class Dialect:
 
     Attributes:
         spellings: how it says what can be said in it.
+        tag_form: what stands in front of a rank's output where tags are asked of it.
         mappings: words that spread ranks by `slot` (one host after the other) and by `node`.
         needless: topics that other launchers must be told and this one need not, with the reason.
         equivalents: what to write for another family's parameters, by a part of their name.
@@ -110,6 +123,7 @@ class Dialect:
     family: Family
     hostfile_form: HostfileForm
     spellings: Mapping[Topic, Spelling]
+    tag_form: TagForm
     mappings: Mapping[str, tuple[str, ...]]
     hostfile_variable: str
     ssh_agent_variable: str

@@ -20,6 +20,7 @@ SHARED_SPELLINGS = {
     Topic.NO_VARIABLES: Spelling(words=("-genvnone",)),
     Topic.WORKING_DIRECTORY: Spelling(words=("-wdir", "{}")),
     Topic.TAG_OUTPUT: Spelling(words=("-prepend-rank",)),
+    Topic.TAG_PATTERN: Spelling(words=("-prepend-pattern", "{}")),
     Topic.VERBOSE: Spelling(words=("-verbose",)),
     Topic.LAUNCHER: Spelling(
         words=("-launcher", "{}"),

@@ -9,7 +9,7 @@ look for the launcher's interface on their own host; IPv6 needs `-v6`.
 
 from __future__ import annotations
 
-from mpi_agent.command.dialects.dialect import Dialect, DialectName, Spelling, variable
+from mpi_agent.command.dialects.dialect import Dialect, DialectName, Spelling, TagForm, variable
 from mpi_agent.command.dialects.hydra import (
     INSTEAD_OF_OPEN_MPIS,
     MAPPINGS,
@@ -40,6 +40,7 @@ INTEL_MPI = Dialect(
     needless={**NEEDLESS, Topic.BIND_TO: "Intel MPI binds by I_MPI_PIN"},
     equivalents=INSTEAD_OF_OPEN_MPIS,
     mappings=MAPPINGS,
+    tag_form=TagForm.HYDRA,
     hostfile_variable="I_MPI_HYDRA_HOST_FILE",
     ssh_agent_variable="I_MPI_HYDRA_BOOTSTRAP_EXEC",
     daemon="hydra_bstrap_proxy",

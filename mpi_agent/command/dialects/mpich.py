@@ -9,7 +9,7 @@ environment, so that one must be nobody's.
 
 from __future__ import annotations
 
-from mpi_agent.command.dialects.dialect import Dialect, DialectName, Spelling, variable
+from mpi_agent.command.dialects.dialect import Dialect, DialectName, Spelling, TagForm, variable
 from mpi_agent.command.dialects.hydra import (
     INSTEAD_OF_OPEN_MPIS,
     MAPPINGS,
@@ -38,6 +38,7 @@ MPICH = Dialect(
     needless=NEEDLESS,
     equivalents=INSTEAD_OF_OPEN_MPIS,
     mappings=MAPPINGS,
+    tag_form=TagForm.HYDRA,
     hostfile_variable="HYDRA_HOST_FILE",
     ssh_agent_variable="HYDRA_LAUNCHER_EXEC",
     daemon="hydra_pmi_proxy",

@@ -8,7 +8,7 @@ prints "illegal character in node" and hangs for ever.
 
 from __future__ import annotations
 
-from mpi_agent.command.dialects.dialect import Dialect, DialectName, Spelling, mca
+from mpi_agent.command.dialects.dialect import Dialect, DialectName, Spelling, TagForm, mca
 from mpi_agent.command.dialects.openmpi import (
     INSTEAD_OF_HYDRAS,
     MAPPINGS,
@@ -33,6 +33,7 @@ OPEN_MPI_4 = Dialect(
         **SHARED_SPELLINGS,
         Topic.MAP_BY: Spelling(words=("--map-by", "{}"), knob=mca("rmaps_base_mapping_policy")),
         Topic.BIND_TO: Spelling(words=("--bind-to", "{}"), knob=mca("hwloc_base_binding_policy")),
+        Topic.TAG_OUTPUT: Spelling(words=("--tag-output",), knob=mca("orte_tag_output")),
         Topic.SSH_ARGUMENTS: Spelling(knob=mca("plm_rsh_args")),
         Topic.SSH_AGENT: Spelling(knob=mca("plm_rsh_agent")),
         Topic.LAUNCHER: Spelling(knob=mca("plm")),
@@ -42,6 +43,7 @@ OPEN_MPI_4 = Dialect(
     needless=NEEDLESS,
     equivalents=INSTEAD_OF_HYDRAS,
     mappings=MAPPINGS,
+    tag_form=TagForm.OPEN_MPI_4,
     hostfile_variable="OMPI_MCA_orte_default_hostfile",
     ssh_agent_variable="OMPI_MCA_plm_rsh_agent",
     daemon="orted",

@@ -6,7 +6,7 @@ variable is ignored in silence, and so is --launch-agent; single-dash `-bind-to`
 
 from __future__ import annotations
 
-from mpi_agent.command.dialects.dialect import Dialect, DialectName, Spelling, prte
+from mpi_agent.command.dialects.dialect import Dialect, DialectName, Spelling, TagForm, prte
 from mpi_agent.command.dialects.openmpi import (
     INSTEAD_OF_HYDRAS,
     MAPPINGS,
@@ -69,6 +69,7 @@ OPEN_MPI_5 = Dialect(
     needless={**NEEDLESS, Topic.QUIET: "it has no such option"},
     equivalents=INSTEAD_OF_HYDRAS,
     mappings=MAPPINGS,
+    tag_form=TagForm.OPEN_MPI_5,
     hostfile_variable="PRTE_MCA_prte_default_hostfile",
     ssh_agent_variable="PRTE_MCA_plm_ssh_agent",
     daemon="prted",

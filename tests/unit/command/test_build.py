@@ -35,6 +35,7 @@ OPERATORS_ENVIRONMENT = {
     "NVIDIA_VISIBLE_DEVICES": "",
     "NCCL_DEBUG": "INFO",
 }
+OF_THE_RUN = ("MPI_AGENT_RUN_ID", "MPI_AGENT_RESTART_COUNT", "MPI_AGENT_MAX_RESTARTS")
 OPEN_MPIS = (OPEN_MPI_4_STACK, OPEN_MPI_5_STACK)
 LINES = {
     "bare": "./pi",
@@ -194,12 +195,18 @@ def test_a_launcher_of_its_own_is_told_by_variables() -> None:
         "MPI_AGENT_SLOTS": "2",
         "MPI_AGENT_FIRST_HOST": "pi-worker-0.pi.default.svc",
         "MPI_AGENT_HOST_COUNT": "2",
+        "MPI_AGENT_RUN_ID": "",
+        "MPI_AGENT_RESTART_COUNT": "0",
+        "MPI_AGENT_MAX_RESTARTS": "0",
         "PDSH_RCMD_TYPE": "ssh",
         "SHELL": "/bin/sh",
         "PRTE_MCA_prte_default_hostfile": "/run/mpi-agent/hostfile",
         "PRTE_MCA_plm_ssh_args": "-F /run/mpi-agent/ssh_config",
         "PRTE_MCA_plm_ssh_no_tree_spawn": "1",
         "PRTE_MCA_hwloc_default_binding_policy": "none",
+        "PRTE_MCA_oob_tcp_keepalive_time": "10",
+        "PRTE_MCA_oob_tcp_keepalive_intvl": "5",
+        "PRTE_MCA_oob_tcp_keepalive_probes": "3",
         "MPI_AGENT_SHIM": "off",
     }
 
@@ -311,20 +318,38 @@ def test_a_secret_on_the_users_own_line_moves_out_of_it(line: str, stack: MpiSta
 
 
 @pytest.mark.parametrize("stack", STACKS.values(), ids=STACKS)
-def test_a_run_of_a_plan_has_its_id_in_the_environment_and_passes_it_to_nobody(
+def test_a_run_of_a_plan_has_its_own_values_and_the_same_command(stack: MpiStack) -> None:
+    """So the plan that was shown is what runs; the values of another launch are not kept."""
+    environ = {"MPI_AGENT_RUN_ID": "of another launch", "MPI_AGENT_RESTART_COUNT": "7"}
+    plan = build_plan(a_launch_request("./pi", environ=environ), a_host_list(), stack)
+
+    run = plan.of_run("0123456789ab", restart_count=2, max_restarts=3)
+
+    assert run.argv == plan.argv
+    assert list(run.environment(environ)) == list(plan.environment(environ))
+    told = {name: run.environment(environ)[name] for name in OF_THE_RUN}
+    assert told == dict(zip(OF_THE_RUN, ("0123456789ab", "2", "3"), strict=True))
+
+
+@pytest.mark.parametrize("stack", STACKS.values(), ids=STACKS)
+def test_what_tells_the_run_is_passed_by_name_and_is_never_the_last_variable(
     stack: MpiStack,
 ) -> None:
-    """Ssh carries it; an id of another launch, in whose program this one runs, is not kept."""
+    """A plain sshd takes no variable of ours from ssh; MPICH's list loses the last one."""
+    plan = build_plan(a_launch_request("./pi"), a_host_list(), stack)
+
+    named = {name for word in plan.argv for name in word.split(",")}
+    assert set(OF_THE_RUN) <= named
+    assert list(plan.environment({}))[-1] == "MPI_AGENT_SHIM"
+
+
+@pytest.mark.parametrize("stack", STACKS.values(), ids=STACKS)
+def test_a_plan_that_nobody_watches_has_an_id_that_is_empty(stack: MpiStack) -> None:
+    """Open MPI warns about a name without a variable, and an empty id is none."""
     environ = {"MPI_AGENT_RUN_ID": "of another launch"}
     plan = build_plan(a_launch_request("./pi", environ=environ), a_host_list(), stack)
 
-    run = plan.of_run("0123456789ab")
-
-    assert "MPI_AGENT_RUN_ID" not in plan.environment(environ)
-    assert run.environment(environ)["MPI_AGENT_RUN_ID"] == "0123456789ab"
-    assert list(run.environment(environ))[-1] == list(plan.environment(environ))[-1]
-    assert run.argv == plan.argv
-    assert "MPI_AGENT_RUN_ID" not in shlex.join(run.argv)
+    assert plan.environment(environ)["MPI_AGENT_RUN_ID"] == ""
 
 
 if __name__ == "__main__":

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import re
 import shlex
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 
 import pytest
@@ -60,17 +60,31 @@ def planned(stack: MpiStack, request: LaunchRequest, *, hosts: int = 2) -> dict[
 
 @dataclass(frozen=True, kw_only=True)
 class Row:
-    """One row of the table, or two that belong together: its situation, and what is said in it."""
+    """One row of the table, or two that belong together: its situation, and what is said in it.
+
+    Attributes:
+        without: what is said in every other situation and not in this one.
+    """
 
     request: LaunchRequest
     hosts: int = 2
+    without: Collection[str] = ()
     openmpi4: Mapping[str, str] = field(default_factory=dict)
     openmpi5: Mapping[str, str] = field(default_factory=dict)
     mpich: Mapping[str, str] = field(default_factory=dict)
     intel: Mapping[str, str] = field(default_factory=dict)
 
 
-ALWAYS = {"openmpi4": {"orte_keep_fqdn_hostnames": "1"}, "intel": {"I_MPI_PIN": "off"}}
+KEEPALIVES = {
+    "oob_tcp_keepalive_time": "10",
+    "oob_tcp_keepalive_intvl": "5",
+    "oob_tcp_keepalive_probes": "3",
+}
+ALWAYS = {
+    "openmpi4": {"orte_keep_fqdn_hostnames": "1", **KEEPALIVES},
+    "openmpi5": KEEPALIVES,
+    "intel": {"I_MPI_PIN": "off"},
+}
 ROWS = {
     "no situation": Row(request=request_of()),
     "no tree": Row(
@@ -100,8 +114,14 @@ ROWS = {
         request=replace(
             request_of(), loopback_only=True, surroundings=replace(QUIET, network="10.4.0.0/16")
         ),
+        without=KEEPALIVES,
         openmpi4={"btl_tcp_if_include": "127.0.0.0/8"},
         openmpi5={"btl_tcp_if_include": "127.0.0.0/8"},
+    ),
+    "a worker may be silent for a minute": Row(
+        request=replace(request_of(), worker_timeout_s=60.0),
+        openmpi4={"oob_tcp_keepalive_time": "40", "oob_tcp_keepalive_intvl": "20"},
+        openmpi5={"oob_tcp_keepalive_time": "40", "oob_tcp_keepalive_intvl": "20"},
     ),
     "a read-only /tmp": Row(
         request=replace(request_of(), surroundings=replace(QUIET, session_directory="/dev/shm")),
@@ -128,7 +148,9 @@ def test_a_row_is_said_in_its_situation_and_in_its_dialects(row: str, stack: str
 
     found = planned(STACKS[stack], case.request, hosts=case.hosts)
 
-    assert found == {**ALWAYS.get(stack, {}), **getattr(case, stack)}
+    always = ALWAYS.get(stack, {}).items()
+    kept = {name: value for name, value in always if name not in case.without}
+    assert found == {**kept, **getattr(case, stack)}
 
 
 def test_every_knob_of_the_table_is_in_a_situation_above() -> None:
@@ -189,6 +211,27 @@ def test_without_defaults_only_needed_rows_are_said(stack: str) -> None:
     }
     needed = dialling.get(stack, set())
     assert found.keys() == needed | ports_of(stack)
+
+
+@pytest.mark.parametrize("stack", ["openmpi4", "openmpi5"])
+@pytest.mark.parametrize(
+    "case",
+    [
+        replace(request_of(), worker_timeout_s=None),
+        replace(request_of(), loopback_only=True),
+        request_of("mpirun --mca oob_tcp_keepalive_probes 9 ./pi"),
+        request_of("./pi", {"OMPI_MCA_oob_tcp_keepalive_time": "300"}),
+    ],
+    ids=["never lost", "one machine", "on the line", "a variable"],
+)
+def test_keepalives_are_left_alone_where_they_are_the_users_or_have_no_use(
+    stack: str, case: LaunchRequest
+) -> None:
+    """Those of them that he did not name too: the three have one effect together."""
+    plan = build_plan(case, a_host_list(2), STACKS[stack])
+
+    ours = {choice.words for choice in plan.choices if choice.said_by == "mpi-agent"}
+    assert not [words for words in ours if "keepalive" in " ".join(words)]
 
 
 OWN_NETWORK = "10.9.9.0/24"

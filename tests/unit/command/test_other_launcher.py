@@ -206,6 +206,9 @@ AN_MPIRUNS_VARIABLES = {
             "OMPI_MCA_plm_rsh_no_tree_spawn": "1",
             "OMPI_MCA_orte_keep_fqdn_hostnames": "1",
             "OMPI_MCA_hwloc_base_binding_policy": "none",
+            "OMPI_MCA_oob_tcp_keepalive_time": "10",
+            "OMPI_MCA_oob_tcp_keepalive_intvl": "5",
+            "OMPI_MCA_oob_tcp_keepalive_probes": "3",
         },
     ),
     "openmpi5": (
@@ -215,6 +218,9 @@ AN_MPIRUNS_VARIABLES = {
             "PRTE_MCA_plm_ssh_args": "-F /run/c -T",
             "PRTE_MCA_plm_ssh_no_tree_spawn": "1",
             "PRTE_MCA_hwloc_default_binding_policy": "none",
+            "PRTE_MCA_oob_tcp_keepalive_time": "10",
+            "PRTE_MCA_oob_tcp_keepalive_intvl": "5",
+            "PRTE_MCA_oob_tcp_keepalive_probes": "3",
         },
     ),
     "mpich": (

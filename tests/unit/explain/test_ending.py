@@ -2,24 +2,57 @@
 
 from __future__ import annotations
 
+import re
 import signal
 from dataclasses import replace
 
 import pytest
 
-from mpi_agent.explain.ending import blame_hosts, conclude, on_fewer_hosts, with_news
+from mpi_agent.explain.ending import blame_hosts, conclude
+from mpi_agent.explain.evidence import Evidence
 from mpi_agent.explain.exit_status import describe_exit, describe_seconds
+from mpi_agent.job.alarms import Alarm, AlarmKind, HostLoss
 from mpi_agent.job.endings import Ending, ProcessExit, Verdict
 from mpi_agent.job.readiness import HostReadiness, Obstacle, ReadinessReport
-from mpi_agent.job.worker_news import WorkerNews
+from mpi_agent.job.stacks import Implementation
+from mpi_agent.job.symptoms import Finding, Rank, Symptom
+from mpi_agent.job.worker_news import RankExit, WorkerNews
 from mpi_agent.wait.ladder import advance
 from tests.builders import a_probe_result, a_process_exit
 
 
-def ended(code: int | None, *, by_signal: int | None = None, stop: int | None = None) -> Ending:
-    """Return the ending of `pi` for an mpirun that exited so."""
-    exit_ = a_process_exit(code=code, signal=by_signal)
-    return conclude(exit_, program='"pi"', stopped_by=stop)
+def evidence(
+    code: int | None = 0,
+    *news: WorkerNews,
+    by_signal: int | None = None,
+    stop: int | None = None,
+    alarm: Alarm | None = None,
+    not_dialled: str | None = None,
+) -> Evidence:
+    """Return what is known of `pi` when an mpirun of Open MPI exited so."""
+    return Evidence(
+        process_exit=a_process_exit(code=code, signal=by_signal),
+        program='"pi"',
+        implementation=Implementation.OPEN_MPI,
+        news=news,
+        stopped_by=stop,
+        alarm=alarm,
+        not_dialled=not_dialled,
+    )
+
+
+def ended(
+    code: int | None,
+    *news: WorkerNews,
+    by_signal: int | None = None,
+    stop: int | None = None,
+    alarm: Alarm | None = None,
+    not_dialled: str | None = None,
+) -> Ending:
+    """Return the ending of that."""
+    return conclude(
+        evidence(code, *news, by_signal=by_signal, stop=stop, alarm=alarm, not_dialled=not_dialled)
+    )
 
 
 @pytest.mark.parametrize(
@@ -31,6 +64,7 @@ def ended(code: int | None, *, by_signal: int | None = None, stop: int | None = 
         (None, 9, None, Verdict.PROGRAM_FAILED, 137),
         (1, None, signal.SIGTERM, Verdict.STOPPED, 143),
         (1, None, signal.SIGINT, Verdict.STOPPED, 130),
+        (1, None, signal.SIGHUP, Verdict.STOPPED, 129),
         (0, None, signal.SIGTERM, Verdict.SUCCEEDED, 0),
         (255, None, None, Verdict.LAUNCH_FAILED, 255),
     ],
@@ -48,38 +82,82 @@ def test_verdict_and_code(
     assert (ending.verdict, ending.exit_code) == (verdict, exit_code)
 
 
-@pytest.mark.parametrize(("stop", "code"), [(signal.SIGTERM, 143), (signal.SIGINT, 130)])
-def test_a_success_after_a_stop_is_a_stop_for_an_mpirun_that_hides_it(
-    stop: signal.Signals, code: int
-) -> None:
-    """MPICH's ends with 0 though its ranks were killed."""
-    ending = conclude(a_process_exit(code=0), program='"pi"', stopped_by=stop, hides_stops=True)
-
-    assert (ending.verdict, ending.exit_code) == (Verdict.STOPPED, code)
-
-
-def test_a_success_without_a_stop_is_one_for_every_mpirun() -> None:
-    """Nobody told it to stop, so there is nothing to hide."""
-    ending = conclude(a_process_exit(code=0), program='"pi"', stopped_by=None, hides_stops=True)
-
-    assert (ending.verdict, ending.exit_code) == (Verdict.SUCCEEDED, 0)
-
-
 @pytest.mark.parametrize("code", [132, 183, 213, 250, 255])
 def test_a_code_of_failed_starts_is_the_programs_once_every_host_was_dialled(code: int) -> None:
     """Intel's mpiexec ends with 255 for a program that aborted."""
-    ending = conclude(
-        a_process_exit(code=code), program='"pi"', stopped_by=None, started_everywhere=True
-    )
+    ending = conclude(replace(evidence(code), started_everywhere=True))
 
     assert (ending.verdict, ending.exit_code) == (Verdict.PROGRAM_FAILED, code)
     assert ended(code).verdict is Verdict.LAUNCH_FAILED
 
 
+@pytest.mark.parametrize("code", [132, 183, 213, 250])
+def test_a_code_of_failed_starts_is_the_programs_once_ranks_were_seen(code: int) -> None:
+    """By a worker, or by whoever watches hosts without one."""
+    by_worker = ended(code, WorkerNews(host="w-1", saw_ranks=True))
+    by_others = conclude(replace(evidence(code), ranks_were_seen=True))
+
+    assert by_worker.verdict is by_others.verdict is Verdict.PROGRAM_FAILED
+
+
 def test_the_summary_is_one_line_with_the_cause() -> None:
     """It fits `kubectl describe`."""
     assert ended(7).summary == '"pi" failed with exit code 7 after 1.5 s'
+    assert ended(None, by_signal=9).summary == '"pi" failed with signal 9 (SIGKILL) after 1.5 s'
     assert "\n" not in ended(1, stop=signal.SIGTERM).summary
+
+
+def test_mpiruns_own_exit_is_kept_as_it_was() -> None:
+    """Whatever the agent exits with."""
+    assert ended(1, stop=signal.SIGTERM).process_exit == a_process_exit(code=1)
+
+
+def a_finding(cause: str, *, rank: Rank, verdict: Verdict | None = None) -> Finding:
+    """Return a symptom that was found."""
+    symptom = Symptom(
+        id="a-symptom",
+        pattern=re.compile("a"),
+        stacks=(),
+        rank=rank,
+        verdict=verdict,
+        cause=cause,
+        remedy="",
+        source="",
+    )
+    return Finding(symptom=symptom, cause=cause)
+
+
+def test_the_root_cause_explains_a_failure() -> None:
+    """In the same line; what is only a consequence does not."""
+    cause = a_finding("/dev/shm is full on w-1", rank=Rank.CAUSE)
+    consequence = a_finding("a peer went away", rank=Rank.CONSEQUENCE)
+
+    told = conclude(replace(evidence(7), findings=(cause, consequence)))
+
+    assert told.summary == f"{ended(7).summary}: /dev/shm is full on w-1"
+    assert told.findings == (cause, consequence)
+    assert conclude(replace(evidence(7), findings=(consequence,))).summary == ended(7).summary
+
+
+@pytest.mark.parametrize("stop", [None, signal.SIGTERM])
+def test_a_success_needs_no_cause(stop: int | None) -> None:
+    """A warning in the output is none."""
+    found = (a_finding("/dev/shm is full on w-1", rank=Rank.CAUSE),)
+
+    ending = conclude(replace(evidence(0, stop=stop), findings=found))
+
+    assert ending.summary == ended(0).summary
+
+
+def test_a_root_cause_of_failed_starts_tells_them_from_failed_programs() -> None:
+    """Mpirun says 1 for both."""
+    found = (
+        a_finding("more processes than slots", rank=Rank.CAUSE, verdict=Verdict.LAUNCH_FAILED),
+    )
+
+    ending = conclude(replace(evidence(1), findings=found))
+
+    assert (ending.verdict, ending.exit_code) == (Verdict.LAUNCH_FAILED, 1)
 
 
 def test_a_failed_launch_names_who_went_away_after_the_wait() -> None:
@@ -126,11 +204,12 @@ def test_an_exit_has_a_code_or_a_signal() -> None:
 
 
 WHY = "mpirun dialled 0 of 2 hosts and never w-[0-1]"
+NOT_DIALLED = Alarm(kind=AlarmKind.HOSTS_NOT_DIALLED, why=WHY)
 
 
 def test_a_success_on_fewer_hosts_is_none() -> None:
     """The work of one host is not the work of the job (promise P1)."""
-    ending = on_fewer_hosts(ended(0), WHY, ended_for_it=False)
+    ending = ended(0, not_dialled=WHY)
 
     assert (ending.verdict, ending.exit_code) == (Verdict.LAUNCH_FAILED, 78)
     assert ending.summary == f"the program ran on fewer hosts than the job has: {WHY}"
@@ -138,34 +217,26 @@ def test_a_success_on_fewer_hosts_is_none() -> None:
 
 def test_a_program_that_was_ended_for_it_has_failed_to_launch() -> None:
     """Mpirun's code is then only that of our TERM."""
-    ending = on_fewer_hosts(ended(1), WHY, ended_for_it=True)
+    ending = ended(1, alarm=NOT_DIALLED, not_dialled=WHY)
 
     assert (ending.verdict, ending.exit_code) == (Verdict.LAUNCH_FAILED, 78)
+    assert ending.summary == f"the program ran on fewer hosts than the job has: {WHY}"
 
 
 def test_another_failure_keeps_its_code_and_names_the_hosts() -> None:
     """It came first."""
-    ending = on_fewer_hosts(ended(7), WHY, ended_for_it=False)
+    ending = ended(7, not_dialled=WHY)
 
     assert (ending.verdict, ending.exit_code) == (Verdict.PROGRAM_FAILED, 7)
     assert ending.summary == f"{ended(7).summary}; {WHY}"
 
 
-def test_a_stop_that_mpirun_hid_is_no_success_on_fewer_hosts() -> None:
-    """It was stopped while hosts were still being dialled."""
-    stopped = conclude(
-        a_process_exit(code=0), program='"pi"', stopped_by=signal.SIGTERM, hides_stops=True
-    )
-
-    assert on_fewer_hosts(stopped, WHY, ended_for_it=False).exit_code == 143
-
-
-@pytest.mark.parametrize("ended_for_it", [True, False])
-def test_a_program_that_was_stopped_stays_stopped(*, ended_for_it: bool) -> None:
+@pytest.mark.parametrize("alarm", [NOT_DIALLED, None], ids=["ended for it", "not ended for it"])
+def test_a_program_that_was_stopped_stays_stopped(alarm: Alarm | None) -> None:
     """Whoever stops a start leaves hosts out."""
-    stopped = ended(1, stop=signal.SIGTERM)
+    stopped = ended(1, stop=signal.SIGTERM, alarm=alarm, not_dialled=WHY)
 
-    assert on_fewer_hosts(stopped, WHY, ended_for_it=ended_for_it) == stopped
+    assert stopped == ended(1, stop=signal.SIGTERM)
 
 
 MIB, GIB = 1024**2, 1024**3
@@ -195,32 +266,46 @@ def test_a_failure_while_a_worker_ran_out_of_memory_has_that_cause(
     used: float | None, limit: float | None, words: str
 ) -> None:
     """As far as the worker could tell how much it was."""
-    failed = ended(137)
-    ending = with_news(failed, [out_of_memory("w-3", used, limit)])
+    ending = ended(137, out_of_memory("w-3", used, limit))
 
-    assert ending.summary == f"{failed.summary}: {words}"
+    assert ending.summary == f"{ended(137).summary}: {words}"
     assert (ending.verdict, ending.exit_code) == (Verdict.PROGRAM_FAILED, 137)
 
 
-@pytest.mark.parametrize(("code", "by_signal"), [(137, None), (None, 9), (1, None), (255, None)])
+@pytest.mark.parametrize(("code", "by_signal"), [(137, None), (None, 9), (1, None)])
 def test_memory_explains_a_failure_however_mpirun_tells_it(
     code: int | None, by_signal: int | None
 ) -> None:
-    """Hydra says 1 or 255 where a rank was killed; the code stays."""
+    """A code that may be the program's own stays."""
+    ending = ended(code, out_of_memory("w-3", 31.9, 32), by_signal=by_signal)
     failed = ended(code, by_signal=by_signal)
-    ending = with_news(failed, [out_of_memory("w-3", 31.9, 32)])
 
     assert ending.summary == f"{failed.summary}: out of memory on w-3, 31.9 of 32 GiB"
     assert ending.exit_code == failed.exit_code
+
+
+@pytest.mark.parametrize("code", [15, 255])
+@pytest.mark.parametrize("mpi", [Implementation.MPICH, Implementation.INTEL_MPI])
+def test_a_rank_that_was_killed_for_memory_is_137_whatever_hydra_says(
+    code: int, mpi: Implementation
+) -> None:
+    """As Open MPI has it."""
+    known = evidence(code, out_of_memory("w-3", 31.9, 32))
+
+    ending = conclude(replace(known, implementation=mpi))
+
+    assert (ending.verdict, ending.exit_code) == (Verdict.PROGRAM_FAILED, 137)
+    assert ending.summary == (
+        '"pi" failed with exit code 137 (128 + SIGKILL) of a rank on w-3 after 1.5 s'
+        f": out of memory on w-3, 31.9 of 32 GiB (mpirun: exit code {code})"
+    )
 
 
 def test_several_workers_that_ran_out_of_memory_are_folded() -> None:
     """With the numbers of the first one."""
     hosts = [out_of_memory(f"w-{number}", 31.9, 32) for number in (1, 2, 3)]
 
-    assert with_news(ended(137), hosts).summary.endswith(
-        ": out of memory on w-[1-3], 31.9 of 32 GiB on w-1"
-    )
+    assert ended(137, *hosts).summary.endswith(": out of memory on w-[1-3], 31.9 of 32 GiB on w-1")
 
 
 RANKS_TOLD = WorkerNews(host="w-1", is_evicted=True, ranks=4)
@@ -232,20 +317,22 @@ GAVE_UP = WorkerNews(host="w-5", is_lost=True)
 
 def test_evictions_are_told_with_what_became_of_the_worker() -> None:
     """After the cause, if there is one."""
-    told = with_news(ended(1), [RANKS_TOLD, IDLE, GRACE_OVER, GAVE_UP]).summary
-    both = with_news(ended(1), [out_of_memory("w-0", None, None), RANKS_TOLD]).summary
+    told = ended(1, RANKS_TOLD, IDLE, GRACE_OVER, GAVE_UP).summary
+    both = ended(1, out_of_memory("w-0", None, None), RANKS_TOLD).summary
 
-    evicted = "w-[1,3] were evicted, w-2 was evicted when no program ran there, w-5 went away"
-    assert told == f"{ended(1).summary}; {evicted}"
+    fates = "w-[1,3] were evicted, w-2 was evicted when no program ran there, w-5 went away"
+    assert told == f"{ended(1).summary}; {fates}"
     assert both == f"{ended(1).summary}: out of memory on w-0; w-1 was evicted"
 
 
-@pytest.mark.parametrize(
-    "ending", [ended(0), ended(1, stop=signal.SIGTERM)], ids=["success", "stop"]
-)
-def test_what_workers_tell_is_a_remark_to_an_ending_that_has_its_reason(ending: Ending) -> None:
+@pytest.mark.parametrize(("code", "stop"), [(0, None), (0, signal.SIGTERM), (1, signal.SIGTERM)])
+def test_what_workers_tell_is_a_remark_to_an_ending_that_has_its_reason(
+    code: int, stop: int | None
+) -> None:
     """A program that saved and ended with 0 when its worker was evicted has succeeded."""
-    told = with_news(ending, [out_of_memory("w-0", None, None), RANKS_TOLD])
+    ending = ended(code, stop=stop)
+
+    told = ended(code, out_of_memory("w-0", None, None), RANKS_TOLD, stop=stop)
 
     assert told.summary == f"{ending.summary}; out of memory on w-0; w-1 was evicted"
     assert (told.verdict, told.exit_code) == (ending.verdict, ending.exit_code)
@@ -257,18 +344,17 @@ def test_a_program_that_was_ended_on_a_worker_is_no_success_and_no_failure_of_it
     code: int, lost: WorkerNews
 ) -> None:
     """Open MPI 5 says any of these; a retry may help."""
-    told = with_news(ended(code), [lost])
+    told = ended(code, lost)
 
     assert (told.verdict, told.exit_code) == (Verdict.WORKERS_LOST, 201)
     assert f"{lost.host} w" in told.summary
     assert "succeeded" not in told.summary
+    assert [loss.host for loss in told.losses] == [lost.host]
 
 
 def test_a_success_that_is_none_names_who_was_lost_under_it_and_the_others_apart() -> None:
     """With mpirun's own word."""
-    news = [GRACE_OVER, RANKS_TOLD, out_of_memory("w-0", None, None)]
-
-    assert with_news(ended(0), news).summary == (
+    assert ended(0, GRACE_OVER, RANKS_TOLD, out_of_memory("w-0", None, None)).summary == (
         "the program cannot have finished: w-3 was evicted while it ran (mpirun: exit code 0)"
         "; out of memory on w-0; w-1 was evicted"
     )
@@ -277,7 +363,7 @@ def test_a_success_that_is_none_names_who_was_lost_under_it_and_the_others_apart
 @pytest.mark.parametrize("code", [1, 137, 255])
 def test_a_program_that_fails_once_ranks_of_it_were_told_to_go_lost_that_worker(code: int) -> None:
     """Its ranks there left, which the others do not survive."""
-    told = with_news(ended(code), [RANKS_TOLD])
+    told = ended(code, RANKS_TOLD)
 
     assert (told.verdict, told.exit_code) == (Verdict.WORKERS_LOST, 201)
 
@@ -285,7 +371,7 @@ def test_a_program_that_fails_once_ranks_of_it_were_told_to_go_lost_that_worker(
 @pytest.mark.parametrize("code", [0, 1, 7, 137, 255])
 def test_an_eviction_where_no_program_ran_changes_neither_verdict_nor_code(code: int) -> None:
     """The ranks there had ended before, or it never had any."""
-    told = with_news(ended(code), [IDLE])
+    told = ended(code, IDLE)
 
     assert told.summary == f"{ended(code).summary}; w-2 was evicted when no program ran there"
     assert (told.verdict, told.exit_code) == (ended(code).verdict, ended(code).exit_code)
@@ -294,27 +380,123 @@ def test_an_eviction_where_no_program_ran_changes_neither_verdict_nor_code(code:
 @pytest.mark.parametrize("news", [RANKS_TOLD, IDLE, GRACE_OVER], ids=lambda news: news.host)
 def test_a_stop_beside_an_eviction_stays_a_stop(news: WorkerNews) -> None:
     """The operator deletes all pods at once."""
-    told = with_news(ended(1, stop=signal.SIGTERM), [news])
+    told = ended(1, news, stop=signal.SIGTERM)
+
+    assert (told.verdict, told.exit_code) == (Verdict.STOPPED, 143)
+
+
+def test_a_success_after_a_stop_is_none_where_a_worker_ended_what_was_left() -> None:
+    """It did not finish by itself."""
+    told = ended(0, GRACE_OVER, stop=signal.SIGTERM)
 
     assert (told.verdict, told.exit_code) == (Verdict.STOPPED, 143)
 
 
 def test_a_program_on_fewer_hosts_is_a_lost_worker_only_where_one_was_lost_under_it() -> None:
     """Mpirun said 0, so the ranks that were told to go did not make it fail."""
-    fewer = on_fewer_hosts(ended(0), WHY, ended_for_it=False)
-
-    assert with_news(fewer, [RANKS_TOLD]).exit_code == 78
-    assert with_news(fewer, [GRACE_OVER]).exit_code == 201
+    assert ended(0, RANKS_TOLD, not_dialled=WHY).exit_code == 78
+    assert ended(0, GRACE_OVER, not_dialled=WHY).exit_code == 201
 
 
 def test_news_that_comes_later_is_weighed_with_what_came_before() -> None:
     """The same ending, whatever was known at the first look."""
-    first = with_news(ended(0), [RANKS_TOLD])
-    later = with_news(ended(0), [replace(RANKS_TOLD, is_lost=True)])
+    first = ended(0, RANKS_TOLD)
+    later = ended(0, replace(RANKS_TOLD, is_lost=True))
 
     assert (first.exit_code, later.exit_code) == (0, 201)
 
 
-def test_an_ending_without_news_stays_as_it_is() -> None:
-    """Most do."""
-    assert with_news(ended(7), []) == ended(7)
+def test_rank_exits_that_are_good_change_nothing() -> None:
+    """Most are."""
+    done = WorkerNews(host="w-1", rank_exits=(RankExit(rank=0, code=0, signal=None, at_s=1.0),))
+    unseen = WorkerNews(
+        host="w-1", rank_exits=(RankExit(rank=0, code=None, signal=None, at_s=1.0),)
+    )
+
+    assert ended(0, done) == ended(0, unseen) == ended(0)
+    assert ended(7, done) == ended(7, unseen) == ended(7)
+
+
+LOST = HostLoss(
+    host="pi-worker-3", why="no answer on TCP since 12:01:07", after_s=8040, noticed_after_s=12
+)
+
+
+def alarm(kind: AlarmKind, *, seen: bool = True, code: int | None = None) -> Alarm:
+    """Return one of that kind."""
+    return Alarm(kind=kind, why="for a reason", ranks_were_seen=seen, exit_code=code)
+
+
+@pytest.mark.parametrize(
+    ("raised", "verdict", "code", "words"),
+    [
+        (
+            alarm(AlarmKind.START_TOO_LATE, seen=False),
+            Verdict.LAUNCH_FAILED,
+            200,
+            '"pi" did not start in time: for a reason',
+        ),
+        (
+            alarm(AlarmKind.START_TOO_LATE),
+            Verdict.WORKERS_LOST,
+            201,
+            '"pi" did not start on every host in time: for a reason',
+        ),
+        (
+            Alarm(kind=AlarmKind.WORKERS_LOST, why="for a reason", losses=(LOST,)),
+            Verdict.WORKERS_LOST,
+            201,
+            "pi-worker-3 lost after 2 h 14 min: no answer on TCP since 12:01:07",
+        ),
+        (
+            alarm(AlarmKind.RANK_FAILED, code=7),
+            Verdict.PROGRAM_FAILED,
+            7,
+            '"pi" failed with exit code 7 after 1.5 s: for a reason',
+        ),
+        (
+            alarm(AlarmKind.RANK_FAILED),
+            Verdict.PROGRAM_FAILED,
+            1,
+            '"pi" failed after 1.5 s: for a reason',
+        ),
+        (
+            alarm(AlarmKind.RANKS_STALLED),
+            Verdict.STALLED,
+            203,
+            '"pi" stalled, and was ended after 1.5 s: for a reason',
+        ),
+    ],
+)
+@pytest.mark.parametrize("mpirun_code", [0, 1, 15, 143, 255])
+def test_what_the_agent_ended_a_program_for_is_its_ending(
+    raised: Alarm, verdict: Verdict, code: int, words: str, mpirun_code: int
+) -> None:
+    """Mpirun's code is then that of being ended."""
+    ending = ended(mpirun_code, alarm=raised)
+
+    assert (ending.verdict, ending.exit_code, ending.summary) == (verdict, code, words)
+    assert ending.losses == raised.losses
+
+
+def test_hosts_that_were_lost_for_the_same_reason_are_folded() -> None:
+    """With the time of the first one."""
+    others = (replace(LOST, host="pi-worker-4"), replace(LOST, host="pi-worker-7", why="replaced"))
+    raised = Alarm(kind=AlarmKind.WORKERS_LOST, why="", losses=(LOST, *others))
+
+    assert ended(1, alarm=raised).summary == (
+        "pi-worker-[3-4] lost after 2 h 14 min: no answer on TCP since 12:01:07"
+        "; pi-worker-7 lost after 2 h 14 min: replaced"
+    )
+
+
+def test_a_worker_that_was_lost_under_a_rank_that_failed_is_the_reason() -> None:
+    """201 comes before the program's own code."""
+    ending = ended(1, GRACE_OVER, alarm=alarm(AlarmKind.RANK_FAILED, code=7))
+
+    assert (ending.verdict, ending.exit_code) == (Verdict.WORKERS_LOST, 201)
+
+
+def test_the_attempt_is_kept() -> None:
+    """Which run it was."""
+    assert conclude(replace(evidence(0), attempt=3)).attempt == 3

@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
+import re
+from dataclasses import replace
+
+from mpi_agent.job.alarms import HostLoss
 from mpi_agent.job.endings import Ending, ProcessExit, Verdict
 from mpi_agent.job.events import (
+    AttemptBegan,
+    AttemptEnded,
     Event,
     HostAdvanced,
     HostsChanged,
@@ -13,12 +19,22 @@ from mpi_agent.job.events import (
     ProbeEnded,
     ProgramEnded,
     ProgramStarted,
+    RankFailed,
+    RanksStalled,
+    RanksStarted,
+    RestartDecided,
     SignalReceived,
     WaitProgressed,
     WaitStarted,
+    WorkerLost,
+    WorkerReturned,
+    WorkersSwept,
+    WorkerSuspected,
 )
 from mpi_agent.job.hosts import Host, HostList, Role
+from mpi_agent.job.output import Stream
 from mpi_agent.job.readiness import HostReadiness, Obstacle, ProbeResult, ReadinessReport, Stage
+from mpi_agent.job.symptoms import Finding, Rank, Symptom
 from mpi_agent.job.worker_events import (
     LauncherGone,
     LoginAccepted,
@@ -124,10 +140,76 @@ def an_ending(verdict: Verdict = Verdict.SUCCEEDED, *, code: int = 0) -> Ending:
     return Ending(verdict=verdict, exit_code=code, process_exit=exit_, summary=summary)
 
 
+def a_finding(
+    name: str = "cuda-out-of-memory",
+    *,
+    cause: str = "CUDA ran out of memory",
+    remedy: str = "lower the batch size",
+    line: str = "RuntimeError: CUDA out of memory",
+    line_number: int = 40,
+    host: str = "",
+) -> Finding:
+    """Return what was found in the output; without a number, what the agent knows by itself."""
+    symptom = Symptom(
+        id=name,
+        pattern=re.compile(re.escape(line)),
+        stacks=("CUDA",),
+        rank=Rank.CAUSE,
+        verdict=Verdict.PROGRAM_FAILED,
+        cause=cause,
+        remedy=remedy,
+        source="invented",
+    )
+    return Finding(
+        symptom=symptom,
+        cause=cause,
+        line=line if line_number else "",
+        line_number=line_number,
+        stream=Stream.STDERR,
+        host=host,
+    )
+
+
+def a_loss(host: str = "pi-worker-2") -> HostLoss:
+    """Return a worker that fell silent after a while."""
+    why = "no answer on TCP since 12:01:07"
+    return HostLoss(host=host, why=why, after_s=8040.0, noticed_after_s=14.25)
+
+
+def a_loss_of_a_worker(*findings: Finding, attempt: int = 1) -> Ending:
+    """Return the ending of an attempt that lost one."""
+    ending = an_ending(Verdict.WORKERS_LOST, code=205)
+    summary = "pi-worker-2 lost after 2 h 14 min: no answer on TCP since 12:01:07"
+    return replace(
+        ending,
+        exit_code=201,
+        summary=summary,
+        findings=findings,
+        losses=(a_loss(),),
+        attempt=attempt,
+    )
+
+
+def a_sweep(*, left: int = 0, silent: tuple[str, ...] = (), ended: int = 4) -> WorkersSwept:
+    """Return what was found on three workers after the end."""
+    return WorkersSwept(
+        hosts=3 - len(silent),
+        silent=silent,
+        ended=ended,
+        killed=min(ended, 1),
+        left=left,
+        segments=2 if ended else 0,
+        took_s=0.125,
+        why="the program ended",
+    )
+
+
 ONE_OF_EACH: tuple[Event, ...] = (
     Noted(text="the wait has no limit"),
     HostsDiscovered(hosts=some_hosts()),
     HostsChanged(hosts=some_hosts(), added=("pi-worker-2",), removed=()),
+    AttemptEnded(ending=a_loss_of_a_worker(a_finding())),
+    RestartDecided(restarts=True, delay_s=2.0, reason="workers were lost; 2 restarts are left"),
     WaitStarted(names=NAMES, timeout_s=600.0),
     ProbeEnded(result=a_result(), report=a_report()),
     HostAdvanced(host=a_missing_host("pi-worker-2")),
@@ -135,6 +217,14 @@ ONE_OF_EACH: tuple[Event, ...] = (
     HostsReady(report=a_report(ready=3)),
     ProgramStarted(argv=("mpirun", "-np", "6", "./pi x"), pid=42, np=6, host_count=3),
     SignalReceived(name="SIGTERM", action="passed on to mpirun"),
+    AttemptBegan(number=2, max_restarts=3, run_id="0f.1e.2d.2"),
+    RanksStarted(host_count=3, after_s=1.25),
+    RankFailed(host="pi-worker-1", rank=3, how="signal 11 (SIGSEGV)"),
+    RanksStalled(why="all 6 ranks are idle", silent_s=600.0, ends_program=True),
+    WorkerSuspected(host="pi-worker-2", why="no answer on TCP since 12:01:07"),
+    WorkerReturned(host="pi-worker-2", silent_s=6.5),
+    WorkerLost(loss=a_loss()),
+    a_sweep(left=1),
     ProgramEnded(ending=an_ending()),
     WorkerReady(server="openssh", port=2222, user="mpiuser"),
     WorkerDraining(signal_name="SIGTERM", drain_signal_name="SIGUSR1", ranks=2, grace_s=25.0),

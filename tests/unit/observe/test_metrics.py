@@ -9,18 +9,28 @@ import pytest
 from mpi_agent import __version__
 from mpi_agent.job.endings import Verdict
 from mpi_agent.job.events import (
+    AttemptEnded,
     Event,
     HostsReady,
     ProbeEnded,
     ProgramEnded,
     ProgramStarted,
+    RankFailed,
+    RanksStarted,
+    RestartDecided,
+    SignalReceived,
     WaitStarted,
+    WorkerLost,
+    WorkerReturned,
+    WorkerSuspected,
 )
 from mpi_agent.job.readiness import Obstacle, ReadinessReport, Stage
 from mpi_agent.observe.metrics import Metrics
 from tests.unit.observe.sightings import (
     NAMES,
     StillClock,
+    a_loss,
+    a_loss_of_a_worker,
     a_ready_host,
     a_report,
     a_result,
@@ -32,6 +42,15 @@ PROBED = ProbeEnded(result=a_result(), report=a_report(ready=1))
 PASSED = ProbeEnded(
     result=a_result("pi-worker-0", None, stage=Stage.EQUIPPED), report=a_report(ready=2)
 )
+
+
+STARTED_PROGRAM = ProgramStarted(argv=("mpirun",), pid=42, np=6, host_count=3)
+RESTART = RestartDecided(restarts=True, delay_s=2.0, reason="a worker was lost")
+
+
+def text_of(metrics: Metrics) -> str:
+    """Return what is served."""
+    return metrics.render().decode()
 
 
 def samples_after(*events: Event, later_s: float = 0.0) -> dict[str, float]:
@@ -111,6 +130,87 @@ def test_the_program_is_timed_and_its_code_told_once_there_is_one() -> None:
     assert "mpi_agent_program_exit_code" not in running
     assert (over["mpi_agent_program_running"], over["mpi_agent_program_seconds"]) == (0, 1.5)
     assert over["mpi_agent_program_exit_code"] == 3
+
+
+def test_attempts_are_counted_by_verdict_and_the_latest_one_is_told() -> None:
+    """One that is not the last counts too; the job's code comes with the last one alone."""
+    lost = AttemptEnded(ending=a_loss_of_a_worker())
+    ended = ProgramEnded(ending=an_ending())
+    name = "mpi_agent_attempts_total"
+
+    between = samples_after(STARTED_PROGRAM, WorkerLost(loss=a_loss()), lost, RESTART)
+    over = samples_after(STARTED_PROGRAM, lost, RESTART, STARTED_PROGRAM, ended)
+
+    assert between[f'{name}{{verdict="workers_lost"}}'] == 1
+    assert sum(value for key, value in between.items() if key.startswith(name)) == 1
+    assert (between["mpi_agent_restarts_total"], between["mpi_agent_attempt"]) == (1, 2)
+    assert between["mpi_agent_workers_lost_total"] == 1
+    assert between["mpi_agent_last_exit_code"] == 201
+    assert between['mpi_agent_last_verdict{verdict="workers_lost"}'] == 1
+    assert "mpi_agent_program_exit_code" not in between
+    assert over["mpi_agent_last_exit_code"] == over["mpi_agent_program_exit_code"] == 0
+    assert over['mpi_agent_last_verdict{verdict="workers_lost"}'] == 0
+    assert over['mpi_agent_last_verdict{verdict="succeeded"}'] == 1
+
+
+def test_every_verdict_is_there_before_the_first_attempt_is_over() -> None:
+    """And no exit code is."""
+    samples = samples_after()
+
+    for verdict in Verdict:
+        label = f'{{verdict="{verdict.name.lower()}"}}'
+        assert samples[f"mpi_agent_attempts_total{label}"] == 0
+        assert samples[f"mpi_agent_last_verdict{label}"] == 0
+    assert "mpi_agent_last_exit_code" not in samples
+
+
+def test_a_program_that_is_being_ended_still_runs() -> None:
+    """Its grace period is part of it."""
+    stop = SignalReceived(name="SIGTERM", action="passed on to the program")
+
+    assert samples_after(STARTED_PROGRAM, stop)["mpi_agent_program_running"] == 1
+
+
+def test_each_phase_is_timed_over_all_attempts() -> None:
+    """The phase that goes on counts too."""
+    clock = StillClock(100.0)
+    metrics = Metrics(now_s=clock)
+    ready = HostsReady(report=a_report(ready=3))
+    lost = AttemptEnded(ending=a_loss_of_a_worker())
+
+    for event, after_s in (
+        *((STARTED, 1.0), (ready, 10.0), (STARTED_PROGRAM, 0.5), (WorkerLost(loss=a_loss()), 60.0)),
+        *((lost, 4.0), (RESTART, 0.25), (STARTED, 3.0), (ready, 5.0), (STARTED_PROGRAM, 0.5)),
+    ):
+        clock.now_s += after_s
+        metrics(event)
+    clock.now_s += 7.0
+    seconds = dict(re.findall(r'phase_seconds_total{phase="(\w+)"} (\S+)', text_of(metrics)))
+
+    assert {name: float(value) for name, value in seconds.items()} == {
+        "discovering": 1.0,
+        "waiting": 15.0,
+        "starting": 1.0,
+        "running": 67.0,
+        "ending": 4.25,
+        "restarting": 3.0,
+    }
+
+
+def test_ranks_and_suspects_are_told_as_they_are_now() -> None:
+    """A worker that came back is no suspect any more."""
+    suspected = WorkerSuspected(host="pi-worker-1", why="silent")
+    back = WorkerReturned(host="pi-worker-1", silent_s=3.0)
+    started = RanksStarted(host_count=3, after_s=1.25)
+    failed = RankFailed(host="pi-worker-1", rank=3, how="exit code 7")
+
+    samples = samples_after(STARTED_PROGRAM, started, suspected, failed)
+
+    assert samples["mpi_agent_workers_suspected"] == 1
+    assert samples["mpi_agent_ranks_start_seconds"] == 1.25
+    assert samples["mpi_agent_ranks_failed_total"] == 1
+    assert samples_after(suspected, back)["mpi_agent_workers_suspected"] == 0
+    assert "mpi_agent_ranks_start_seconds" not in samples_after(STARTED_PROGRAM)
 
 
 def test_names_follow_the_rule() -> None:

@@ -6,7 +6,11 @@ import json
 from dataclasses import replace
 from typing import Any
 
+import pytest
+
 from mpi_agent.job.events import (
+    AttemptBegan,
+    AttemptEnded,
     Event,
     HostsChanged,
     HostsDiscovered,
@@ -14,14 +18,25 @@ from mpi_agent.job.events import (
     ProbeEnded,
     ProgramEnded,
     ProgramStarted,
+    RanksStalled,
+    RanksStarted,
+    RestartDecided,
+    SignalReceived,
     WaitStarted,
+    WorkerLost,
+    WorkerReturned,
+    WorkerSuspected,
 )
 from mpi_agent.observe.status import Status, render_report
 from tests.unit.observe.sightings import (
     NAMES,
     StillClock,
+    a_finding,
+    a_loss,
+    a_loss_of_a_worker,
     a_report,
     a_result,
+    a_sweep,
     an_ending,
     some_hosts,
 )
@@ -30,6 +45,7 @@ DISCOVERED = HostsDiscovered(hosts=some_hosts())
 STARTED = WaitStarted(names=NAMES, timeout_s=600.0)
 PROBED = ProbeEnded(result=a_result(), report=a_report(ready=1))
 READY = HostsReady(report=a_report(ready=3))
+RANKS = RanksStarted(host_count=3, after_s=1.25)
 RUNNING = ProgramStarted(argv=("mpirun", "--token=1234"), pid=42, np=6, host_count=3)
 
 
@@ -126,10 +142,145 @@ def test_the_ending_is_told_with_verdict_and_code() -> None:
         "verdict": "succeeded",
         "exit_code": 0,
         "summary": '"pi" ended with code 0',
+        "attempt": 1,
         "duration_s": 1.5,
         "process_code": 0,
         "process_signal": None,
+        "losses": [],
+        "findings": [],
     }
+
+
+def test_an_ending_tells_who_was_lost_and_what_was_found() -> None:
+    """What the agent knows by itself has no line."""
+    found = (a_finding(), a_finding("worker-evicted", line_number=0, host="pi-worker-2"))
+    ending = status_after(RUNNING, ProgramEnded(ending=a_loss_of_a_worker(*found)))["ending"]
+
+    assert (ending["verdict"], ending["exit_code"], ending["process_code"]) == (
+        *("workers_lost", 201),
+        205,
+    )
+    assert ending["losses"] == [
+        {
+            "host": "pi-worker-2",
+            "why": "no answer on TCP since 12:01:07",
+            "after_s": 8040.0,
+            "noticed_after_s": 14.25,
+        }
+    ]
+    assert ending["findings"][0] == {
+        "symptom": "cuda-out-of-memory",
+        "cause": "CUDA ran out of memory",
+        "remedy": "lower the batch size",
+        "line": "RuntimeError: CUDA out of memory",
+        "line_number": 40,
+        "stream": "stderr",
+        "host": None,
+    }
+    assert [ending["findings"][1][key] for key in ("line", "line_number", "stream", "host")] == (
+        [None, None, None, "pi-worker-2"]
+    )
+
+
+def test_the_first_attempt_is_one_without_restarts() -> None:
+    """Also where nobody told of it."""
+    assert status_after(RUNNING)["attempt"] == {
+        "number": 1,
+        "run_id": None,
+        "max_restarts": 0,
+        "restarts": 0,
+        "restarts_left": 0,
+        "ranks_after_s": None,
+        "suspects": [],
+        "losses": [],
+    }
+
+
+def test_a_worker_is_suspected_until_it_comes_back_or_is_lost() -> None:
+    """Who is suspected twice stands there once."""
+    suspected = [
+        WorkerSuspected(host=name, why="no answer on TCP since 12:01:07")
+        for name in (NAMES[0], NAMES[1], NAMES[2], NAMES[2])
+    ]
+    back = WorkerReturned(host=NAMES[0], silent_s=3.0)
+
+    status = status_after(RUNNING, *suspected, back, WorkerLost(loss=a_loss(NAMES[1])))
+
+    assert [suspect["host"] for suspect in status["attempt"]["suspects"]] == [NAMES[2]]
+    assert [loss["host"] for loss in status["attempt"]["losses"]] == [NAMES[1]]
+    assert (status["phase"], status["program"]["running_s"]) == ("ending", 0.0)
+
+
+def test_a_restart_forgets_the_program_and_keeps_how_it_ended() -> None:
+    """The job itself has no ending yet."""
+    began = AttemptBegan(number=1, max_restarts=3, run_id="0f.1e.2d.1")
+    restart = RestartDecided(restarts=True, delay_s=2.0, reason="a worker was lost")
+    ended = AttemptEnded(ending=a_loss_of_a_worker(a_finding()))
+
+    status = status_after(began, READY, RUNNING, RANKS, ended, restart, later_s=1.0)
+
+    assert (status["phase"], status["since_s"]) == ("restarting", 1.0)
+    assert [status[name] for name in ("wait", "program", "ending")] == [None] * 3
+    assert status["attempt"] == {
+        "number": 2,
+        "run_id": None,
+        "max_restarts": 3,
+        "restarts": 1,
+        "restarts_left": 2,
+        "ranks_after_s": None,
+        "suspects": [],
+        "losses": [],
+    }
+    (past,) = status["past_endings"]
+    assert (past["verdict"], past["attempt"], past["lost"]) == ("workers_lost", 1, ["pi-worker-2"])
+    assert past["symptom"] == "cuda-out-of-memory"
+
+
+def test_the_wait_of_the_next_attempt_counts_anew() -> None:
+    """Its hosts are not those that were ready before."""
+    restart = RestartDecided(restarts=True, delay_s=2.0, reason="a worker was lost")
+    ended = AttemptEnded(ending=a_loss_of_a_worker())
+
+    status = status_after(STARTED, READY, RUNNING, ended, restart, STARTED, later_s=3.0)
+
+    assert (status["phase"], status["wait"]["hosts_ready"]) == ("waiting", 0)
+    assert status["wait"]["elapsed_s"] == 3.0
+
+
+def test_no_more_than_ten_past_endings_are_kept() -> None:
+    """The latest ones."""
+    events: list[Event] = []
+    for number in range(1, 15):
+        events += (
+            AttemptEnded(ending=a_loss_of_a_worker(attempt=number)),
+            RestartDecided(restarts=True, delay_s=1.0, reason="a worker was lost"),
+        )
+
+    status = status_after(*events)
+
+    assert [past["attempt"] for past in status["past_endings"]] == list(range(5, 15))
+    assert status["attempt"]["number"] == 15
+
+
+@pytest.mark.parametrize(
+    ("event", "phase"),
+    [
+        (SignalReceived(name="SIGTERM", action="passed on"), "ending"),
+        (SignalReceived(name="SIGUSR1", action="passed on"), "running"),
+        (RanksStalled(why="all are idle", silent_s=60.0, ends_program=True), "ending"),
+        (RanksStalled(why="all are idle", silent_s=60.0, ends_program=False), "running"),
+        (WorkerSuspected(host="w", why="silent"), "running"),
+        (a_sweep(), "ending"),
+    ],
+)
+def test_what_ends_a_program_begins_the_phase_of_ending(event: Event, phase: str) -> None:
+    """And nothing else does."""
+    assert status_after(RUNNING, event)["phase"] == phase
+
+
+def test_a_sweep_before_the_program_is_no_ending() -> None:
+    """It makes room for this attempt."""
+    assert status_after(STARTED, READY, a_sweep())["phase"] == "starting"
 
 
 def test_the_report_of_a_wait_has_every_host() -> None:

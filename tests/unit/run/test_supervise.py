@@ -4,23 +4,30 @@ from __future__ import annotations
 
 import asyncio
 import signal
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Coroutine, Mapping
 from dataclasses import dataclass, field
-from typing import IO
+from typing import IO, TypeVar
 
 import pytest
 
 from mpi_agent.children import Child, Children
 from mpi_agent.command.build import build_plan
+from mpi_agent.job.alarms import Alarm, AlarmKind
 from mpi_agent.job.endings import ProcessExit
-from mpi_agent.job.events import Event, Noted
+from mpi_agent.job.events import Event, Noted, SignalReceived
 from mpi_agent.run.signals import SignalInbox
+from mpi_agent.run.stopping import StopTerms
+from mpi_agent.run.streams import ChildEnds, ProgramStreams
 from mpi_agent.run.supervise import Supervised, supervise
 from tests.builders import OPEN_MPI_5_STACK, a_host_list, a_launch_request
 from tests.fakes import EventRecorder, VirtualTimeLoop, run_in_virtual_time
 
+_T = TypeVar("_T")
+
 _WHY = "mpirun dialled 0 of 2 hosts and never w-[0-1]"
-_GRACE_S = 25.0
+_ALARM = Alarm(kind=AlarmKind.HOSTS_NOT_DIALLED, why=_WHY)
+_GRACE_S = 24.0
+_RESERVE_S = 3.0
 
 
 class FakeChild(Child):
@@ -77,9 +84,10 @@ class FakeChildren(Children):
         stdin: int | None = None,
         stdout: int | IO[bytes] | None = None,
         stderr: int | IO[bytes] | None = None,
+        controlling: int | None = None,
     ) -> Child:
         """Return the child."""
-        del argv, env, executable, cwd, stdin, stdout, stderr
+        del argv, env, executable, cwd, stdin, stdout, stderr, controlling
         return self.child
 
     def adopt_orphans(self, *, adopt: bool = True) -> None:
@@ -89,6 +97,23 @@ class FakeChildren(Children):
         """Find nothing to sweep."""
         del grace_s, spare
         return 0
+
+
+class NoStreams(ProgramStreams):
+    """A child that says nothing."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.was_finished: list[bool] = []
+
+    def start(self, start: Callable[[ChildEnds], _T], *, note: Callable[[str], None]) -> _T:
+        """Start the child with our own streams."""
+        del note
+        return start(ChildEnds())
+
+    async def finish(self, *, in_a_hurry: bool = False) -> None:
+        """Note that it is over."""
+        self.was_finished.append(in_a_hurry)
 
 
 class FedInbox(SignalInbox):
@@ -105,6 +130,33 @@ class FedInbox(SignalInbox):
         return await self._came.get()
 
 
+class Ranks:
+    """Ranks that are told directly, or are not.
+
+    Args:
+        answer: True when all were told; an error is raised.
+        takes_s: how long it takes to tell them.
+    """
+
+    def __init__(self, answer: bool | Exception = False, takes_s: float = 0.0) -> None:
+        self._answer = answer
+        self._takes_s = takes_s
+        self.told: list[tuple[str, float]] = []
+        self.was_taken_back = False
+
+    async def tell(self, number: signal.Signals) -> bool:
+        """Note the signal and its time, and answer."""
+        self.told.append((number.name, asyncio.get_running_loop().time()))
+        try:
+            await asyncio.sleep(self._takes_s)
+        except asyncio.CancelledError:
+            self.was_taken_back = True
+            raise
+        if isinstance(self._answer, Exception):
+            raise self._answer
+        return self._answer
+
+
 @dataclass(kw_only=True)
 class Run:
     """What happened."""
@@ -112,35 +164,38 @@ class Run:
     supervised: Supervised
     received: list[tuple[str, float]]
     noted: list[str]
+    said_of_signals: list[tuple[str, str]]
+    was_finished: list[bool]
     was_taken_back: list[bool] = field(default_factory=list)
-
-
-async def never() -> str:
-    """Tell of nothing."""
-    await asyncio.sleep(1e9)
-    return _WHY
 
 
 def run(
     *,
+    alarm: Alarm = _ALARM,
     alarm_after_s: float | None = None,
     ends_after_s: float | None = None,
     ignored: Collection[int] = (),
     signals: Mapping[float, signal.Signals] | None = None,
+    ranks: Ranks | None = None,
+    stop_signal: signal.Signals = signal.SIGTERM,
 ) -> Run:
     """Return how a program went that is told to stop, or of which the alarm tells."""
     taken_back: list[bool] = []
 
-    async def alarm() -> str:
+    async def alarmed() -> Alarm:
         try:
             await asyncio.sleep(1e9 if alarm_after_s is None else alarm_after_s)
         except asyncio.CancelledError:
             taken_back.append(True)
             raise
-        return _WHY
+        return alarm
 
     async def work(_: VirtualTimeLoop) -> Run:
-        children, events = FakeChildren(ignored, ends_after_s), EventRecorder()
+        children, events, streams = (
+            FakeChildren(ignored, ends_after_s),
+            EventRecorder(),
+            NoStreams(),
+        )
         supervised = await supervise(
             build_plan(a_launch_request("./pi"), a_host_list(), OPEN_MPI_5_STACK),
             environ={},
@@ -148,17 +203,46 @@ def run(
             children=children,
             inbox=FedInbox(signals or {}),
             emit=events,
-            grace_s=_GRACE_S,
-            alarm=alarm,
+            terms=StopTerms(grace_s=_GRACE_S, stop_signal=stop_signal),
+            streams=streams,
+            tell_ranks=(ranks or Ranks()).tell,
+            alarm=alarmed,
         )
+        seen = events.events
         return Run(
             supervised=supervised,
             received=children.child.received,
-            noted=[event.text for event in events.events if isinstance(event, Noted)],
+            noted=[event.text for event in seen if isinstance(event, Noted)],
+            said_of_signals=[(e.name, e.action) for e in seen if isinstance(e, SignalReceived)],
+            was_finished=streams.was_finished,
             was_taken_back=taken_back,
         )
 
     return run_in_virtual_time(work)
+
+
+async def never() -> Alarm:
+    """Tell of nothing."""
+    await asyncio.sleep(1e9)
+    return _ALARM
+
+
+def supervising(
+    children: FakeChildren, emit: Callable[[Event], None]
+) -> Coroutine[None, None, Supervised]:
+    """Return the work of supervising a program that nobody stops."""
+    return supervise(
+        build_plan(a_launch_request("./pi"), a_host_list(), OPEN_MPI_5_STACK),
+        environ={},
+        host_count=2,
+        children=children,
+        inbox=FedInbox({}),
+        emit=emit,
+        terms=StopTerms(grace_s=_GRACE_S),
+        streams=NoStreams(),
+        tell_ranks=Ranks().tell,
+        alarm=never,
+    )
 
 
 def test_the_alarm_ends_the_program_and_says_why() -> None:
@@ -166,16 +250,17 @@ def test_the_alarm_ends_the_program_and_says_why() -> None:
     went = run(alarm_after_s=31.0)
 
     assert went.received == [("SIGTERM", 31.0)]
-    assert went.supervised.alarm == _WHY
+    assert went.supervised.alarm == _ALARM
     assert went.supervised.stopped_by is None
+    assert went.supervised.mpirun_was_told
     assert went.noted == [f"{_WHY}; the program is ended"]
 
 
-def test_a_program_that_ignores_the_alarm_is_killed_after_the_grace_period() -> None:
-    """Hydra's launcher waits for ranks that ignore TERM, for ever."""
+def test_a_program_that_ignores_the_alarm_is_killed_five_seconds_later() -> None:
+    """Hydra's launcher waits for ranks that ignore TERM, for ever, and nobody has to save."""
     went = run(alarm_after_s=31.0, ignored={signal.SIGTERM})
 
-    assert went.received == [("SIGTERM", 31.0), ("SIGKILL", 31.0 + _GRACE_S)]
+    assert went.received == [("SIGTERM", 31.0), ("SIGKILL", 36.0)]
     assert went.supervised.process_exit.signal == signal.SIGKILL
 
 
@@ -185,32 +270,101 @@ def test_the_alarm_is_taken_back_when_the_program_ends_first() -> None:
 
     assert went.supervised.alarm is None
     assert went.supervised.process_exit.code == 0
+    assert not went.supervised.mpirun_was_told
     assert went.received == []
     assert went.was_taken_back == [True]
 
 
-def test_the_alarm_does_not_give_a_program_that_was_told_to_stop_more_time() -> None:
-    """The grace period has begun already."""
-    went = run(alarm_after_s=11.0, ignored={signal.SIGTERM}, signals={10.0: signal.SIGTERM})
+def test_an_alarm_about_a_rank_is_not_heard_once_the_ranks_were_told_to_stop() -> None:
+    """The others may still save what they have."""
+    failed = Alarm(kind=AlarmKind.RANK_FAILED, why="rank 3 ended by TERM")
+    went = run(
+        alarm=failed,
+        alarm_after_s=12.0,
+        ends_after_s=20.0,
+        signals={10.0: signal.SIGTERM},
+        ranks=Ranks(answer=True),
+    )
 
-    assert went.received == [("SIGTERM", 10.0), ("SIGTERM", 11.0), ("SIGKILL", 10.0 + _GRACE_S)]
+    assert went.received == []
+    assert went.supervised.alarm is None
+
+
+def test_ranks_that_were_told_directly_have_the_grace_before_mpirun_is_told() -> None:
+    """Open MPI 5 would end them half a second later."""
+    ranks = Ranks(answer=True, takes_s=0.5)
+    went = run(ignored={signal.SIGTERM}, signals={10.0: signal.SIGINT}, ranks=ranks)
+
+    assert ranks.told == [("SIGTERM", 10.0)]
+    assert went.received == [("SIGTERM", 10.0 + _GRACE_S - _RESERVE_S), ("SIGKILL", 34.0)]
+    assert went.supervised.stopped_by is signal.SIGINT
+    assert went.supervised.ranks_were_told
+    assert went.said_of_signals == [("SIGINT", "telling the ranks SIGTERM")]
+    assert went.noted == [
+        "told the ranks on every host SIGTERM",
+        "near the end of the grace period: the program gets SIGTERM",
+        "end of the grace period: the program gets SIGKILL",
+    ]
+
+
+def test_a_program_that_ends_by_itself_in_time_was_told_nothing() -> None:
+    """So its code is its own."""
+    went = run(
+        ends_after_s=20.0, signals={10.0: signal.SIGTERM}, ranks=Ranks(answer=True, takes_s=0.5)
+    )
+
+    assert went.received == []
+    assert went.supervised.process_exit.code == 0
     assert went.supervised.stopped_by is signal.SIGTERM
+    assert not went.supervised.mpirun_was_told
+    assert went.was_finished == [True]
 
 
-def test_the_first_stop_is_passed_on_and_starts_the_grace_period() -> None:
-    """INT stays INT."""
+def test_mpirun_gets_the_signal_at_once_when_not_all_ranks_could_be_told() -> None:
+    """INT stays INT, and the grace has begun."""
     went = run(ignored={signal.SIGINT}, signals={10.0: signal.SIGINT})
 
     assert went.received == [("SIGINT", 10.0), ("SIGKILL", 10.0 + _GRACE_S)]
     assert went.supervised.stopped_by is signal.SIGINT
+    assert not went.supervised.ranks_were_told
 
 
-def test_the_second_stop_shortens_the_grace_period_to_three_seconds() -> None:
+def test_mpirun_gets_the_signal_when_telling_the_ranks_fails() -> None:
+    """A stop goes on whatever fails."""
+    ranks = Ranks(answer=OSError("no route to host"))
+    went = run(signals={10.0: signal.SIGTERM}, ranks=ranks)
+
+    assert went.received == [("SIGTERM", 10.0)]
+    assert went.noted[0] == "cannot tell the ranks SIGTERM: no route to host"
+
+
+def test_mpirun_gets_the_signal_when_the_ranks_cannot_be_told_within_three_seconds() -> None:
+    """Those that can be told later still are."""
+    ranks = Ranks(answer=True, takes_s=4.0)
+    went = run(ignored={signal.SIGTERM}, signals={10.0: signal.SIGTERM}, ranks=ranks)
+
+    assert went.received == [("SIGTERM", 13.0), ("SIGKILL", 10.0 + _GRACE_S)]
+    assert went.supervised.ranks_were_told
+
+
+def test_telling_the_ranks_is_taken_back_when_the_program_ends_meanwhile() -> None:
+    """Nothing waits for it then."""
+    ranks = Ranks(answer=True, takes_s=1e6)
+    run(signals={10.0: signal.SIGTERM}, ranks=ranks)
+
+    assert ranks.was_taken_back
+
+
+def test_the_second_stop_tells_mpirun_and_shortens_the_grace_to_three_seconds() -> None:
     """Somebody is in a hurry."""
-    went = run(ignored={signal.SIGTERM}, signals={10.0: signal.SIGTERM, 12.0: signal.SIGTERM})
+    went = run(
+        ignored={signal.SIGTERM},
+        signals={10.0: signal.SIGINT, 12.0: signal.SIGINT},
+        ranks=Ranks(answer=True),
+    )
 
-    assert [name for name, _ in went.received] == ["SIGTERM", "SIGTERM", "SIGKILL"]
-    assert went.received[-1][1] == 15.0
+    assert went.received == [("SIGTERM", 12.0), ("SIGKILL", 15.0)]
+    assert went.said_of_signals[1] == ("SIGINT", "the program gets SIGTERM")
 
 
 def test_the_third_stop_kills() -> None:
@@ -218,18 +372,52 @@ def test_the_third_stop_kills() -> None:
     went = run(
         ignored={signal.SIGTERM},
         signals={10.0: signal.SIGTERM, 11.0: signal.SIGTERM, 12.0: signal.SIGTERM},
+        ranks=Ranks(answer=True),
     )
 
-    assert went.received[-1] == ("SIGKILL", 12.0)
+    assert went.received == [("SIGTERM", 11.0), ("SIGKILL", 12.0)]
 
 
-def test_a_signal_that_stops_nobody_is_only_passed_on() -> None:
+def test_a_signal_that_stops_nobody_goes_to_the_ranks_alone() -> None:
     """Programs use USR1 to write a checkpoint."""
-    went = run(ends_after_s=60.0, ignored={signal.SIGUSR1}, signals={10.0: signal.SIGUSR1})
+    ranks = Ranks(answer=True)
+    went = run(ends_after_s=60.0, signals={10.0: signal.SIGUSR1}, ranks=ranks)
 
-    assert went.received == [("SIGUSR1", 10.0)]
+    assert ranks.told == [("SIGUSR1", 10.0)]
+    assert went.received == []
     assert went.supervised.stopped_by is None
     assert went.supervised.process_exit.code == 0
+    assert went.was_finished == [False]
+
+
+@pytest.mark.parametrize("takes_s", [0.0, 1e6], ids=["no", "no answer"])
+def test_a_signal_that_not_all_ranks_got_goes_by_mpirun(takes_s: float) -> None:
+    """It passes USR1 on."""
+    went = run(
+        ends_after_s=60.0,
+        ignored={signal.SIGUSR1},
+        signals={10.0: signal.SIGUSR1},
+        ranks=Ranks(takes_s=takes_s),
+    )
+
+    assert went.received == [("SIGUSR1", 10.0 if takes_s == 0 else 13.0)]
+
+
+def test_ranks_that_are_stopped_by_usr1_keep_the_grace_when_mpirun_has_to_pass_it_on() -> None:
+    """It is told to end only when little is left."""
+    went = run(ignored={signal.SIGUSR1}, signals={10.0: signal.SIGTERM}, stop_signal=signal.SIGUSR1)
+
+    assert went.received == [("SIGUSR1", 10.0), ("SIGTERM", 10.0 + _GRACE_S - _RESERVE_S)]
+
+
+def test_quit_is_passed_on_to_mpirun_alone() -> None:
+    """And stops nobody else."""
+    ranks = Ranks(answer=True)
+    went = run(ignored={}, signals={10.0: signal.SIGQUIT}, ranks=ranks)
+
+    assert went.received == [("SIGQUIT", 10.0)]
+    assert ranks.told == []
+    assert went.said_of_signals == [("SIGQUIT", "passed on to the program")]
 
 
 def test_a_program_is_killed_when_its_start_cannot_be_told() -> None:
@@ -241,16 +429,7 @@ def test_a_program_is_killed_when_its_start_cannot_be_told() -> None:
     async def work(_: VirtualTimeLoop) -> list[tuple[str, float]]:
         children = FakeChildren((), None)
         with pytest.raises(OSError, match="no space left"):
-            await supervise(
-                build_plan(a_launch_request("./pi"), a_host_list(), OPEN_MPI_5_STACK),
-                environ={},
-                host_count=2,
-                children=children,
-                inbox=FedInbox({}),
-                emit=refuse,
-                grace_s=_GRACE_S,
-                alarm=never,
-            )
+            await supervising(children, refuse)
         return children.child.received
 
     assert run_in_virtual_time(work) == [("SIGKILL", 0.0)]
@@ -261,21 +440,10 @@ def test_nothing_that_was_waited_for_goes_on_after_the_program(ends_after_s: flo
     """A task that nobody waits for would take the next signal, or hide an error."""
 
     async def work(_: VirtualTimeLoop) -> set[asyncio.Task[object]]:
-        supervising = asyncio.create_task(
-            supervise(
-                build_plan(a_launch_request("./pi"), a_host_list(), OPEN_MPI_5_STACK),
-                environ={},
-                host_count=2,
-                children=FakeChildren((), ends_after_s),
-                inbox=FedInbox({}),
-                emit=EventRecorder(),
-                grace_s=_GRACE_S,
-                alarm=never,
-            )
-        )
-        await asyncio.wait({supervising}, timeout=60.0)
-        supervising.cancel()
-        await asyncio.wait({supervising})
+        task = asyncio.create_task(supervising(FakeChildren((), ends_after_s), EventRecorder()))
+        await asyncio.wait({task}, timeout=60.0)
+        task.cancel()
+        await asyncio.wait({task})
         return asyncio.all_tasks() - {asyncio.current_task()}
 
     assert run_in_virtual_time(work) == set()

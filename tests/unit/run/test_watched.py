@@ -4,205 +4,29 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
 
-from mpi_agent.job.events import Event, EventSink, Noted
+from mpi_agent.job.events import Event
 from mpi_agent.job.worker_events import WorkerEvicted, WorkerExceededMemory
 from mpi_agent.job.worker_news import WorkerNews
-from mpi_agent.run.watched import END_LIMIT_S, WatchedWorkers, interval_s
-from mpi_agent.ssh.remote import ChannelBrokenError, NoAgentError, WorkerChannel
-from mpi_agent.ssh.trust import SshTarget
-from mpi_agent.ssh.worker_words import (
-    Alive,
-    Call,
-    Draining,
-    Farewell,
-    GraceOver,
-    LauncherId,
-    Line,
-    OutOfMemory,
-    Over,
-    Refused,
-    Verb,
-    Watching,
+from mpi_agent.run.open_channels import interval_s
+from mpi_agent.run.watched import END_LIMIT_S
+from mpi_agent.ssh.remote import NoAgentError
+from mpi_agent.ssh.worker_words import Alive, Farewell, GraceOver, Line, Over, Refused
+from tests.unit.run.played_workers import (
+    DRAINING,
+    LOST,
+    NO_MEMORY,
+    WATCHING,
+    PlayedChannel,
+    PlayedJob,
+    PlayedWorkers,
+    Said,
+    mute,
+    polite,
 )
-from tests.fakes import EventRecorder, run_in_virtual_time
-
-CALL = Call(verb=Verb.WATCH, launcher=LauncherId(name="launcher", container="1"), run_id="ab12")
-DRAINING = Draining(signal_name="TERM", grace_s=25.0, ranks=1)
-NO_MEMORY = OutOfMemory(kills=1, used_bytes=100, limit_bytes=200)
-LEASE_S = 60.0
-
-
-Said = Line | Exception
-"""What a worker says, or how its channel ends."""
-
-LOST = ChannelBrokenError("lost")
-REFUSED = ChannelBrokenError("refused")
-WATCHING = Watching(worker="w", lease_s=LEASE_S)
-
-
-class _Channel:
-    """A conversation with one worker of the fakes.
-
-    Args:
-        first: what it says at the start.
-        answers: what it says to each line, None for nothing.
-    """
-
-    def __init__(self, first: tuple[Said, ...], answers: Callable[[Line], Said | None]) -> None:
-        self._lines: asyncio.Queue[Said] = asyncio.Queue()
-        self._answers = answers
-        self.heard: list[Line] = []
-        self.is_closed = False
-        for said in first:
-            self.tell(said)
-
-    def send(self, line: Line) -> None:
-        """Hear a line and answer it."""
-        self.heard.append(line)
-        if (answer := self._answers(line)) is not None:
-            self.tell(answer)
-
-    async def receive(self) -> Line:
-        """Return the next line that the worker says."""
-        said = await self._lines.get()
-        if isinstance(said, Exception):
-            raise said
-        return said
-
-    async def close(self) -> None:
-        """Remember that it was closed."""
-        self.is_closed = True
-
-    def tell(self, said: Said) -> None:
-        """Let the worker say something by itself."""
-        self._lines.put_nowait(said)
-
-
-def polite(line: Line) -> Said | None:
-    """Answer as a worker does."""
-    return Farewell() if isinstance(line, Over) else Alive()
-
-
-def mute(_: Line) -> Said | None:
-    """Answer nothing."""
-    return None
-
-
-class _Workers:
-    """Opens channels to workers of one kind.
-
-    Args:
-        first: what each says at the start, by its name.
-        refuses: how many times opening fails, for each host.
-        login_s: what a login takes.
-        trouble: with which opening fails.
-
-    Attributes:
-        dead: names of hosts that are not there any more, so that logins fail at their limit.
-        latest: the last channel to each host.
-    """
-
-    def __init__(
-        self,
-        *first: Said,
-        first_of: Callable[[str], tuple[Said, ...]] | None = None,
-        answers: Callable[[Line], Said | None] = polite,
-        refuses: int = 0,
-        login_s: float = 0.1,
-        trouble: Exception = REFUSED,
-    ) -> None:
-        self._first_of = first_of or (lambda _: first or (WATCHING,))
-        self._answers = answers
-        self._login_s = login_s
-        self.dead: set[str] = set()
-        self._trouble = trouble
-        self.refuses = refuses
-        self.tried_at_s: dict[str, list[float]] = {}
-        self.channels: list[_Channel] = []
-        self.latest: dict[str, _Channel] = {}
-        self.logging_in = 0
-        self.most_logging_in = 0
-
-    async def open(self, worker: SshTarget, call: Call) -> WorkerChannel:
-        """Return a channel after the time of a login."""
-        assert call == CALL
-        tries = self.tried_at_s.setdefault(worker.name, [])
-        tries.append(asyncio.get_running_loop().time())
-        self.logging_in += 1
-        self.most_logging_in = max(self.most_logging_in, self.logging_in)
-        try:
-            await asyncio.sleep(15.0 if worker.name in self.dead else self._login_s)
-        finally:
-            self.logging_in -= 1
-        if len(tries) <= self.refuses or worker.name in self.dead:
-            raise self._trouble
-        channel = _Channel(self._first_of(worker.name), self._answers)
-        self.channels.append(channel)
-        self.latest[worker.name] = channel
-        return channel
-
-
-class _Job:
-    """Watched workers `w-0`, `w-1` and so on, for some time."""
-
-    def __init__(
-        self,
-        workers: _Workers,
-        count: int = 1,
-        is_dialling: Callable[[], bool] = lambda: False,
-        room: Callable[[int], int] = lambda count: count,
-        log: EventSink | None = None,
-    ) -> None:
-        self.workers = workers
-        self.recorder = EventRecorder()
-        self._emit = log or self.recorder
-        self._room = room
-        self.ended_in_s = 0.0
-        self.news: tuple[WorkerNews, ...] = ()
-        self._count = count
-        self._is_dialling = is_dialling
-
-    def runs(self, *steps: float | Callable[[], None], code: int = 0) -> _Job:
-        """Go through the steps, which are seconds or something to do; then the job is over."""
-
-        async def work(loop: asyncio.AbstractEventLoop) -> None:
-            targets = [SshTarget(name=f"w-{n}", port=22) for n in range(self._count)]
-            async with WatchedWorkers(
-                targets,
-                self.workers,
-                CALL,
-                emit=self._emit,
-                is_dialling=self._is_dialling,
-                room=self._room,
-            ) as watched:
-                if steps:
-                    watched.begin()
-                for step in steps:
-                    if callable(step):
-                        step()
-                    else:
-                        await asyncio.sleep(step)
-                over_at_s = loop.time()
-                await watched.end(code)
-                self.ended_in_s = loop.time() - over_at_s
-            self.news = watched.news
-
-        run_in_virtual_time(work)
-        assert all(channel.is_closed for channel in self.workers.channels)
-        return self
-
-    def noted(self) -> list[str]:
-        """Return the notes."""
-        return [event.text for event in self.recorder.events if isinstance(event, Noted)]
-
-    def events(self, kind: type[Event]) -> list[Event]:
-        """Return the events of a kind."""
-        return [event for event in self.recorder.events if isinstance(event, kind)]
 
 
 @pytest.mark.parametrize(
@@ -215,9 +39,20 @@ def test_a_worker_is_told_four_times_in_its_lease_that_we_live(
     assert interval_s(lease_s) == every_s
 
 
+@pytest.mark.parametrize(
+    ("count", "every_s"), [(1, 3.0), (64, 3.0), (532, 4.0), (1000, 5.0), (5000, 5.0)]
+)
+def test_silence_is_noticed_in_time_and_many_workers_cost_little(
+    count: int, every_s: float
+) -> None:
+    """With the usual timeout; a lease that is shorter counts more."""
+    assert interval_s(60.0, worker_timeout_s=15.0, count=count) == pytest.approx(every_s)
+    assert interval_s(4.0, worker_timeout_s=15.0, count=count) == 1.0
+
+
 def test_a_worker_hears_that_we_live_and_in_the_end_the_code() -> None:
     """A minute of a program, with the usual lease."""
-    job = _Job(_Workers()).runs(61.0, code=7)
+    job = PlayedJob(PlayedWorkers()).runs(61.0, code=7)
     (channel,) = job.workers.channels
 
     assert channel.heard == [Alive(), Alive(), Alive(), Alive(), Over(exit_code=7)]
@@ -227,7 +62,7 @@ def test_a_worker_hears_that_we_live_and_in_the_end_the_code() -> None:
 
 def test_a_program_that_ends_before_any_login_is_told_too() -> None:
     """Workers that end with their launcher wait for this word."""
-    job = _Job(_Workers(), count=3).runs(code=1)
+    job = PlayedJob(PlayedWorkers(), count=3).runs(code=1)
 
     assert [c.heard for c in job.workers.channels] == [[Over(exit_code=1)]] * 3
     assert job.ended_in_s == pytest.approx(0.1)
@@ -235,9 +70,9 @@ def test_a_program_that_ends_before_any_login_is_told_too() -> None:
 
 def test_at_most_16_logins_go_on_at_a_time() -> None:
     """The launcher has a program to look after."""
-    workers = _Workers()
+    workers = PlayedWorkers()
 
-    _Job(workers, count=100).runs(10.0)
+    PlayedJob(workers, count=100).runs(10.0)
 
     assert workers.most_logging_in == 16
     assert len(workers.channels) == 100
@@ -247,9 +82,9 @@ def test_as_long_as_mpirun_dials_only_the_first_16_are_watched() -> None:
     """Its ssh clients need the same processors."""
     dialling = [True]
     seen = []
-    workers = _Workers()
+    workers = PlayedWorkers()
 
-    _Job(workers, count=40, is_dialling=lambda: dialling[0]).runs(
+    PlayedJob(workers, count=40, is_dialling=lambda: dialling[0]).runs(
         5.0,
         lambda: seen.append(len(workers.channels)),
         dialling.clear,
@@ -263,7 +98,7 @@ def test_as_long_as_mpirun_dials_only_the_first_16_are_watched() -> None:
 
 def test_the_end_is_bounded_for_a_thousand_hosts_that_were_never_reached() -> None:
     """And those are named in one line."""
-    job = _Job(_Workers(login_s=3.0), count=1000).runs()
+    job = PlayedJob(PlayedWorkers(login_s=3.0), count=1000).runs()
 
     assert job.ended_in_s == pytest.approx(END_LIMIT_S)
     (note,) = job.noted()
@@ -273,7 +108,7 @@ def test_the_end_is_bounded_for_a_thousand_hosts_that_were_never_reached() -> No
 
 def test_a_worker_that_never_says_farewell_holds_the_end_up_for_a_bounded_time() -> None:
     """Its agent may hang."""
-    job = _Job(_Workers(answers=lambda line: None if isinstance(line, Over) else Alive()))
+    job = PlayedJob(PlayedWorkers(answers=lambda line: None if isinstance(line, Over) else Alive()))
     job.runs(1.0)
 
     assert job.ended_in_s == pytest.approx(END_LIMIT_S)
@@ -282,8 +117,8 @@ def test_a_worker_that_never_says_farewell_holds_the_end_up_for_a_bounded_time()
 
 def test_a_channel_that_breaks_is_opened_again_and_nothing_is_concluded() -> None:
     """The network, or an sshd that was made anew."""
-    workers = _Workers()
-    job = _Job(workers).runs(1.0, lambda: workers.channels[0].tell(LOST), 5.0, code=3)
+    workers = PlayedWorkers()
+    job = PlayedJob(workers).runs(1.0, lambda: workers.channels[0].tell(LOST), 5.0, code=3)
 
     first, second = workers.channels
     assert Over(exit_code=3) not in first.heard
@@ -293,18 +128,18 @@ def test_a_channel_that_breaks_is_opened_again_and_nothing_is_concluded() -> Non
 
 def test_a_silent_worker_is_dialled_again() -> None:
     """A connection may look open for a quarter of an hour after its other end is gone."""
-    workers = _Workers(answers=mute)
+    workers = PlayedWorkers(answers=mute)
 
-    _Job(workers).runs(31.0)
+    PlayedJob(workers).runs(31.0)
 
     assert len(workers.channels) == 2
 
 
 def test_a_host_that_lets_nobody_in_is_tried_less_and_less_often() -> None:
     """Soon at first, then every ten seconds: sooner than its lease ends."""
-    workers = _Workers(refuses=1000)
+    workers = PlayedWorkers(refuses=1000)
 
-    _Job(workers).runs(60.0)
+    PlayedJob(workers).runs(60.0)
 
     tries = workers.tried_at_s["w-0"]
     pauses = [round(later - sooner - 0.1, 2) for sooner, later in itertools.pairwise(tries)]
@@ -313,18 +148,18 @@ def test_a_host_that_lets_nobody_in_is_tried_less_and_less_often() -> None:
 
 def test_a_channel_that_breaks_at_once_every_time_is_not_dialled_without_pause() -> None:
     """Being let in is no success yet."""
-    workers = _Workers(WATCHING, LOST)
+    workers = PlayedWorkers(WATCHING, LOST)
 
-    _Job(workers).runs(30.0)
+    PlayedJob(workers).runs(30.0)
 
     assert len(workers.channels) < 10
 
 
 def test_hosts_without_an_agent_are_told_in_one_line_and_left_alone() -> None:
     """Older agents, whose sessions have no such variable."""
-    workers = _Workers(first_of=lambda name: (WATCHING if name == "w-1" else NoAgentError(),))
+    workers = PlayedWorkers(first_of=lambda name: (WATCHING if name == "w-1" else NoAgentError(),))
 
-    job = _Job(workers, count=5).runs(30.0)
+    job = PlayedJob(workers, count=5).runs(30.0)
 
     assert job.noted() == ["w-[0,2-4]: the agent there cannot be spoken with; not watched"]
     assert len(workers.tried_at_s["w-0"]) == 1
@@ -332,9 +167,9 @@ def test_hosts_without_an_agent_are_told_in_one_line_and_left_alone() -> None:
 
 def test_a_worker_that_does_not_know_the_call_is_left_alone() -> None:
     """It speaks another protocol."""
-    workers = _Workers(Refused(why="there is no verb 'watch'"))
+    workers = PlayedWorkers(Refused(why="there is no verb 'watch'"))
 
-    job = _Job(workers).runs(30.0)
+    job = PlayedJob(workers).runs(30.0)
 
     assert job.noted() == ["w-0: the agent there cannot be spoken with; not watched"]
     assert len(workers.tried_at_s["w-0"]) == 1
@@ -346,9 +181,9 @@ def test_a_worker_that_does_not_know_the_call_is_left_alone() -> None:
 def test_a_worker_that_does_not_take_the_call_now_is_called_again(why: str) -> None:
     """Though it was never spoken with: whoever is not watched would live on without us."""
     beginnings: list[tuple[Said, ...]] = [(Refused(why=why),), (Refused(why=why),), (WATCHING,)]
-    workers = _Workers(first_of=lambda _: beginnings.pop(0))
+    workers = PlayedWorkers(first_of=lambda _: beginnings.pop(0))
 
-    job = _Job(workers).runs(30.0)
+    job = PlayedJob(workers).runs(30.0)
 
     assert workers.channels[-1].heard[-1] == Over(exit_code=0)
     assert job.noted() == []
@@ -358,9 +193,9 @@ def test_a_worker_that_was_watched_is_called_again_after_a_refusal() -> None:
     """It may have many callers; its ranks would end when nobody is heard for too long."""
     busy = (Refused(why="64 others are speaking"),)
     beginnings: list[tuple[Said, ...]] = [(WATCHING, LOST), busy, busy, (WATCHING,)]
-    workers = _Workers(first_of=lambda _: beginnings.pop(0))
+    workers = PlayedWorkers(first_of=lambda _: beginnings.pop(0))
 
-    job = _Job(workers).runs(30.0)
+    job = PlayedJob(workers).runs(30.0)
 
     assert len(workers.channels) == 4
     assert workers.channels[-1].heard[-1] == Over(exit_code=0)
@@ -369,9 +204,9 @@ def test_a_worker_that_was_watched_is_called_again_after_a_refusal() -> None:
 
 def test_what_a_worker_tells_is_an_event_and_news_for_the_ending() -> None:
     """Told once, however often the channel is opened anew."""
-    workers = _Workers(WATCHING, DRAINING)
+    workers = PlayedWorkers(WATCHING, DRAINING)
 
-    job = _Job(workers).runs(
+    job = PlayedJob(workers).runs(
         1.0,
         lambda: workers.channels[0].tell(NO_MEMORY),
         lambda: workers.channels[0].tell(LOST),
@@ -391,16 +226,16 @@ def test_what_a_worker_tells_is_an_event_and_news_for_the_ending() -> None:
 
 def test_what_is_told_between_the_end_and_the_farewell_counts() -> None:
     """The kernel's count may be read only then."""
-    workers = _Workers(answers=mute)
+    workers = PlayedWorkers(answers=mute)
 
-    async def farewell(channel: _Channel) -> None:
+    async def farewell(channel: PlayedChannel) -> None:
         while Over(exit_code=137) not in channel.heard:
             await asyncio.sleep(0.01)
         channel.tell(NO_MEMORY)
         channel.tell(Farewell())
 
     tasks: list[asyncio.Task[None]] = []
-    job = _Job(workers).runs(
+    job = PlayedJob(workers).runs(
         1.0,
         lambda: tasks.append(asyncio.create_task(farewell(workers.channels[0]))),
         code=137,
@@ -414,9 +249,9 @@ EVICTED = WorkerNews(host="w-0", is_evicted=True, ranks=1)
 
 def test_an_evicted_worker_that_said_farewell_before_the_end_has_ended_in_time() -> None:
     """Its ranks saved and went; it is not called again."""
-    workers = _Workers(WATCHING, DRAINING)
+    workers = PlayedWorkers(WATCHING, DRAINING)
 
-    job = _Job(workers).runs(1.0, lambda: workers.channels[0].tell(Farewell()), 5.0)
+    job = PlayedJob(workers).runs(1.0, lambda: workers.channels[0].tell(Farewell()), 5.0)
 
     assert job.news == (EVICTED,)
     assert len(workers.channels) == 1
@@ -424,13 +259,13 @@ def test_an_evicted_worker_that_said_farewell_before_the_end_has_ended_in_time()
 
 def test_a_worker_that_ends_what_is_left_of_the_program_is_lost() -> None:
     """Told once, before its farewell."""
-    workers = _Workers(WATCHING, DRAINING)
+    workers = PlayedWorkers(WATCHING, DRAINING)
 
     def ends() -> None:
         for said in (GraceOver(), GraceOver(), Farewell()):
             workers.channels[0].tell(said)
 
-    job = _Job(workers).runs(25.0, ends, 5.0, code=1)
+    job = PlayedJob(workers).runs(25.0, ends, 5.0, code=1)
 
     assert job.news == (replace(EVICTED, is_lost=True),)
     assert job.noted() == ["w-0 ends what is left of the program there"]
@@ -438,16 +273,16 @@ def test_a_worker_that_ends_what_is_left_of_the_program_is_lost() -> None:
 
 def test_a_worker_that_ends_what_is_left_while_it_hears_of_the_end_is_lost_too() -> None:
     """Mpirun was faster than the worker's line."""
-    workers = _Workers(WATCHING, DRAINING, answers=mute)
+    workers = PlayedWorkers(WATCHING, DRAINING, answers=mute)
 
-    async def last_words(channel: _Channel) -> None:
+    async def last_words(channel: PlayedChannel) -> None:
         while Over(exit_code=0) not in channel.heard:
             await asyncio.sleep(0.01)
         channel.tell(GraceOver())
         channel.tell(Farewell())
 
     tasks: list[asyncio.Task[None]] = []
-    job = _Job(workers).runs(
+    job = PlayedJob(workers).runs(
         1.0, lambda: tasks.append(asyncio.create_task(last_words(workers.channels[0])))
     )
 
@@ -456,20 +291,20 @@ def test_a_worker_that_ends_what_is_left_while_it_hears_of_the_end_is_lost_too()
 
 def test_a_channel_that_was_cut_says_nothing_of_an_evicted_worker() -> None:
     """Neither by the network, nor by us when it did not answer in time."""
-    cut_by_us = _Workers(WATCHING, DRAINING, answers=mute)
-    cut = _Workers(WATCHING, DRAINING)
+    cut_by_us = PlayedWorkers(WATCHING, DRAINING, answers=mute)
+    cut = PlayedWorkers(WATCHING, DRAINING)
 
     def go() -> None:
         cut.refuses = 1000
         cut.channels[0].tell(LOST)
 
-    by_us, by_the_network = _Job(cut_by_us).runs(1.0), _Job(cut).runs(1.0, go, 5.0)
+    by_us, by_the_network = PlayedJob(cut_by_us).runs(1.0), PlayedJob(cut).runs(1.0, go, 5.0)
 
     assert by_us.news == by_the_network.news == (EVICTED,)
     assert by_us.noted() == by_the_network.noted() == []
 
 
-def die(workers: _Workers, *numbers: int) -> None:
+def die(workers: PlayedWorkers, *numbers: int) -> None:
     """Let hosts go away, and their channels with them."""
     for number in numbers:
         workers.dead.add(f"w-{number}")
@@ -478,18 +313,18 @@ def die(workers: _Workers, *numbers: int) -> None:
 
 def test_an_evicted_worker_that_cannot_be_reached_any_more_is_not_waited_for() -> None:
     """It lets nobody in."""
-    workers = _Workers(WATCHING, DRAINING)
+    workers = PlayedWorkers(WATCHING, DRAINING)
 
-    job = _Job(workers).runs(1.0, lambda: die(workers, 0), 2.0)
+    job = PlayedJob(workers).runs(1.0, lambda: die(workers, 0), 2.0)
 
     assert job.ended_in_s < 0.01
 
 
 def test_workers_that_are_dead_for_long_do_not_hold_up_the_end() -> None:
     """Nor do their logins take the place of those that can be told."""
-    workers = _Workers()
+    workers = PlayedWorkers()
 
-    job = _Job(workers, count=41).runs(
+    job = PlayedJob(workers, count=41).runs(
         5.0,
         lambda: die(workers, *range(40)),
         100.0,
@@ -507,9 +342,9 @@ def test_workers_that_are_dead_for_long_do_not_hold_up_the_end() -> None:
 
 def test_a_worker_that_was_lost_a_moment_ago_has_the_time_of_a_login() -> None:
     """Its sshd may be on its way up again."""
-    workers = _Workers()
+    workers = PlayedWorkers()
 
-    job = _Job(workers).runs(5.0, lambda: workers.channels[0].tell(LOST), 0.2, code=7)
+    job = PlayedJob(workers).runs(5.0, lambda: workers.channels[0].tell(LOST), 0.2, code=7)
 
     assert workers.channels[1].heard == [Over(exit_code=7)]
     assert job.ended_in_s == pytest.approx(0.1)
@@ -517,13 +352,13 @@ def test_a_worker_that_was_lost_a_moment_ago_has_the_time_of_a_login() -> None:
 
 def test_a_worker_that_tells_of_memory_without_end_is_told_once_a_second() -> None:
     """With all that it told; the last of it when nothing more comes."""
-    workers = _Workers()
+    workers = PlayedWorkers()
 
     def flood() -> None:
         for _ in range(1000):
             workers.channels[0].tell(NO_MEMORY)
 
-    job = _Job(workers).runs(1.0, flood, 0.5, flood, 1.0, flood, code=137)
+    job = PlayedJob(workers).runs(1.0, flood, 0.5, flood, 1.0, flood, code=137)
 
     told = [e.kills for e in job.recorder.events if isinstance(e, WorkerExceededMemory)]
     assert told == [1, 2000, 999]
@@ -536,9 +371,9 @@ FAULT_NOTE = "cannot watch a worker: RuntimeError: of ours; it is tried again"
 
 def test_a_fault_of_ours_ends_no_watch_and_is_told_once() -> None:
     """After its lease a worker would end ranks that are well."""
-    workers = _Workers(refuses=3, trouble=FAULT)
+    workers = PlayedWorkers(refuses=3, trouble=FAULT)
 
-    job = _Job(workers, count=3).runs(30.0)
+    job = PlayedJob(workers, count=3).runs(30.0)
 
     assert job.noted() == [FAULT_NOTE]
     assert [channel.heard[-1] for channel in workers.channels] == [Over(exit_code=0)] * 3
@@ -552,10 +387,10 @@ def test_a_fault_while_we_hear_or_speak_breaks_the_channel_at_once() -> None:
             raise FAULT
         return polite(line)
 
-    workers = _Workers(answers=fail_once)
-    heard = _Workers(WATCHING)
-    speaking = _Job(workers).runs(16.0)
-    hearing = _Job(heard).runs(1.0, lambda: heard.channels[0].tell(FAULT), 1.0)
+    workers = PlayedWorkers(answers=fail_once)
+    heard = PlayedWorkers(WATCHING)
+    speaking = PlayedJob(workers).runs(16.0)
+    hearing = PlayedJob(heard).runs(1.0, lambda: heard.channels[0].tell(FAULT), 1.0)
 
     assert (len(workers.channels), len(heard.channels)) == (2, 2)
     assert speaking.noted() == hearing.noted() == [FAULT_NOTE]
@@ -567,9 +402,9 @@ def test_a_log_that_fails_ends_no_watch() -> None:
     def fail(_: Event) -> None:
         raise FAULT
 
-    workers = _Workers(WATCHING, DRAINING)
+    workers = PlayedWorkers(WATCHING, DRAINING)
 
-    job = _Job(workers, log=fail).runs(30.0, code=1)
+    job = PlayedJob(workers, log=fail).runs(30.0, code=1)
 
     assert job.news == (EVICTED,)
     assert workers.channels[-1].heard[-1] == Over(exit_code=1)
@@ -581,9 +416,9 @@ def test_all_are_watched_though_nobody_can_say_whether_mpirun_dials() -> None:
     def fail() -> bool:
         raise FAULT
 
-    workers = _Workers()
+    workers = PlayedWorkers()
 
-    job = _Job(workers, count=40, is_dialling=fail).runs(5.0)
+    job = PlayedJob(workers, count=40, is_dialling=fail).runs(5.0)
 
     assert len(workers.channels) == 40
     assert job.noted() == [FAULT_NOTE]
@@ -591,10 +426,10 @@ def test_all_are_watched_though_nobody_can_say_whether_mpirun_dials() -> None:
 
 def test_with_room_for_fewer_channels_the_rest_hears_the_end() -> None:
     """Nobody's place is taken while the program runs, not even by whoever it broke for."""
-    workers = _Workers()
+    workers = PlayedWorkers()
     seen = []
 
-    job = _Job(workers, count=40, room=lambda _: 10).runs(
+    job = PlayedJob(workers, count=40, room=lambda _: 10).runs(
         30.0,
         lambda: workers.channels[3].tell(LOST),
         30.0,

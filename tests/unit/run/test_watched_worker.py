@@ -10,7 +10,9 @@ from mpi_agent.job.events import Event
 from mpi_agent.job.worker_events import WorkerExceededMemory
 from mpi_agent.run.watched_worker import GIVEN_UP_AFTER_S, WatchedWorker
 from mpi_agent.ssh.trust import SshTarget
-from mpi_agent.ssh.worker_words import Draining, Farewell, GraceOver, OutOfMemory
+from mpi_agent.ssh.worker_words import Draining, Farewell, GraceOver, OutOfMemory, Watching
+
+WATCHING = Watching(worker="w", lease_s=60.0)
 
 
 def a_worker() -> WatchedWorker:
@@ -106,7 +108,7 @@ def test_one_that_was_reached_again_is_not_given_up() -> None:
     worker = a_worker()
     for at_s in (1.0, 2.0, 3.0):
         worker.closed(at_s)
-    worker.opened()
+    worker.opened(WATCHING, 4.0)
     is_given_up_while_open = worker.is_given_up(100.0)
     worker.closed(100.0)
 
@@ -117,7 +119,7 @@ def test_one_that_was_reached_again_is_not_given_up() -> None:
 def test_one_that_is_evicted_and_cannot_be_reached_is_given_up_at_once() -> None:
     """It lets nobody in again."""
     worker = a_worker()
-    worker.opened()
+    worker.opened(WATCHING, 4.0)
     worker.take(draining(1), at_s=1.0)
     is_given_up_while_open = worker.is_given_up(1.0)
     worker.closed(2.0)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
+import asyncssh
 import pytest
 
 from mpi_agent.ssh.banner import NotSshError, find_banner
@@ -57,7 +59,35 @@ def test_every_host_has_its_port_and_alias_in_front_of_the_common_part() -> None
         "ConnectTimeout 10",
     ):
         assert f"  {line}\n" in text
-    assert text.rstrip().endswith("Include /etc/ssh/ssh_config")
+    assert text.index("ConnectTimeout 10") < text.index("Include /etc/ssh/ssh_config")
+
+
+@pytest.mark.parametrize(
+    ("own", "interval_s"), [("", 5), ("Host other\n  User x\n", 5), ("ServerAliveInterval 77", 77)]
+)
+def test_a_silent_host_is_given_up_unless_the_users_configuration_says_when(
+    own: str, interval_s: int, tmp_path: Path
+) -> None:
+    """By both clients; the image's and the account's own files stand in front of these lines."""
+    (tmp_path / "own").write_text(own)
+    (tmp_path / "ours").write_text(
+        render_ssh_config(replace(TERMS, own_config_path=str(tmp_path / "own")), ())
+    )
+
+    read = asyncssh.SSHClientConnectionOptions(
+        config=[tmp_path / "ours"], host="a", client_keys=None, known_hosts=None
+    )
+
+    assert (read.keepalive_interval, read.keepalive_count_max) == (interval_s, 3)
+
+
+def test_a_host_that_may_be_silent_for_ever_is_not_given_up_by_ssh() -> None:
+    """And for a minute if that is what the user says."""
+    never = render_ssh_config(replace(TERMS, worker_timeout_s=None), ())
+    minute = render_ssh_config(replace(TERMS, worker_timeout_s=60.0), ())
+
+    assert "ServerAlive" not in never
+    assert "  ServerAliveInterval 20\n  ServerAliveCountMax 3\n" in minute
 
 
 def test_every_ssh_of_the_job_sends_the_runs_id() -> None:

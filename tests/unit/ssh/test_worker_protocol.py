@@ -20,6 +20,7 @@ from mpi_agent.ssh.worker_protocol import (
     render_line,
 )
 from mpi_agent.ssh.worker_words import (
+    MOST_NUMBERS,
     Alive,
     Call,
     Cleaned,
@@ -28,17 +29,43 @@ from mpi_agent.ssh.worker_words import (
     GraceOver,
     LauncherId,
     Line,
+    Measure,
     OutOfMemory,
     Over,
+    PassSignal,
+    Presence,
+    RankGone,
     Refused,
+    Restarting,
+    Signalled,
+    Swept,
+    Usage,
     Verb,
     Watching,
 )
 
-KINDS = (Alive, Over, Cleaned, Watching, Draining, GraceOver, OutOfMemory, Farewell, Refused)
+KINDS = (
+    Alive,
+    Over,
+    Restarting,
+    PassSignal,
+    Measure,
+    Cleaned,
+    Watching,
+    Presence,
+    RankGone,
+    Signalled,
+    Swept,
+    Draining,
+    GraceOver,
+    OutOfMemory,
+    Farewell,
+    Refused,
+)
 WORDS = st.text(max_size=100).filter(str.isprintable)
 RUN_IDS = st.text(st.characters(min_codepoint=32, max_codepoint=126), min_size=1, max_size=128)
 NUMBERS = st.integers(1, 255)
+SIGNALS = st.integers(1, 64) | st.none()
 SECONDS = st.floats(0, 1e9) | st.integers(0, 10**9)
 VALUES: dict[Any, st.SearchStrategy[Any]] = {
     int: NUMBERS,
@@ -53,10 +80,26 @@ LAUNCHERS = st.builds(LauncherId, name=WORDS, container=WORDS)
 def a_line_of(kind: type[Line]) -> st.SearchStrategy[Line]:
     """Return lines of one kind with any values."""
     hints = get_type_hints(kind)
-    return st.builds(kind, **{field.name: VALUES[hints[field.name]] for field in fields(kind)})
+    return st.builds(
+        kind,
+        **{
+            field.name: SIGNALS if field.name == "signal" else VALUES[hints[field.name]]
+            for field in fields(kind)
+        },
+    )
 
 
-LINES = st.one_of(*(a_line_of(kind) for kind in KINDS))
+def a_usage_of(ranks: int) -> st.SearchStrategy[Usage]:
+    """Return what so many ranks may have used."""
+    return st.builds(
+        Usage,
+        rank_numbers=st.lists(st.integers(0, 10**10), min_size=ranks, max_size=ranks).map(tuple),
+        cpu_s=st.lists(SECONDS, min_size=ranks, max_size=ranks).map(tuple),
+    )
+
+
+USAGES = st.integers(0, 30).flatmap(a_usage_of)
+LINES = st.one_of(USAGES, *(a_line_of(kind) for kind in KINDS))
 CALLS = st.builds(
     Call,
     verb=st.sampled_from(Verb),
@@ -119,6 +162,28 @@ def _no_memory(kills: str, used: str, limit: str) -> bytes:
     return text.encode()
 
 
+def _usage(ranks: str, cpu: str) -> bytes:
+    return f'{{"kind":"usage","rank_numbers":{ranks},"cpu_s":{cpu}}}'.encode()
+
+
+def test_the_longest_usage_is_a_line_that_is_read() -> None:
+    """With the greatest numbers that ranks and seconds have."""
+    longest = Usage(rank_numbers=(10**10,) * MOST_NUMBERS, cpu_s=(999999999.99,) * MOST_NUMBERS)
+
+    raw = render_line(longest)
+
+    assert len(raw) <= LONGEST_LINE_BYTES
+    assert parse_line(raw) == longest
+
+
+def test_an_older_launcher_does_not_say_how_the_job_ended_nor_an_older_worker_who_it_is() -> None:
+    """Both are understood all the same."""
+    assert parse_line(b'{"kind":"over","exit_code":3}') == Over(exit_code=3, summary="")
+    assert parse_line(b'{"kind":"watching","worker":"a","lease_s":null}') == Watching(
+        worker="a", lease_s=None, container=""
+    )
+
+
 @pytest.mark.parametrize("deep", [1, 500, 900, 990, 3000])
 def test_a_value_of_any_depth_is_refused_in_a_sentence(deep: int) -> None:
     """What can be read as JSON can be shown too."""
@@ -148,6 +213,25 @@ def test_a_value_of_any_depth_is_refused_in_a_sentence(deep: int) -> None:
         (_no_memory("1", "-1", "1"), "used_bytes cannot be -1"),
         (_no_memory("1", "1", "1" + "0" * 400), "limit_bytes cannot be"),
         (b'{"kind":"cleaned","ended":-1,"killed":0}', "ended cannot be -1"),
+        (b'{"kind":"restarting","exit_code":256}', "exit_code cannot be 256"),
+        (b'{"kind":"pass-signal","signal_name":15}', "signal_name of PassSignal cannot be 15"),
+        (b'{"kind":"presence","daemons":-1,"ranks":0}', "daemons cannot be -1"),
+        (b'{"kind":"rank-gone","rank":0,"code":256,"signal":null}', "code cannot be 256"),
+        (b'{"kind":"rank-gone","rank":0,"code":null,"signal":65}', "signal cannot be 65"),
+        (b'{"kind":"rank-gone","rank":0,"code":null}', "RankGone lacks signal"),
+        (b'{"kind":"swept","ended":0,"killed":0,"left":0,"segments":-1}', "segments cannot be"),
+        (_usage("1", "[1]"), "rank_numbers of Usage cannot be 1"),
+        (_usage("[1]", "[]"), "0 times cannot be of 1 ranks"),
+        (_usage("[1.5]", "[1]"), "rank_numbers of Usage cannot be [1.5]"),
+        (_usage("[true]", "[1]"), "rank_numbers of Usage cannot be [True]"),
+        (_usage('["1"]', "[1]"), "rank_numbers of Usage cannot be ['1']"),
+        (_usage("[[1]]", "[1]"), "rank_numbers of Usage cannot be [[1]]"),
+        (_usage("[-1]", "[1]"), "rank_numbers cannot be (-1,)"),
+        (_usage("[1]", "[NaN]"), "cpu_s of Usage cannot be [nan]"),
+        (_usage("[1]", "[1e999]"), "cpu_s of Usage cannot be [inf]"),
+        (_usage("[1]", "[-0.5]"), "cpu_s cannot be (-0.5,)"),
+        (_usage("[1]", "[1" + "0" * 400 + "]"), "cpu_s cannot be"),
+        (_usage("[" + "1," * 2000 + "1]", "[1]"), "rank_numbers of Usage cannot be"),
         (b'{"kind":"watching","worker":"a","lease_s":NaN}', "cannot be nan"),
         (b'{"kind":"watching","worker":"a","lease_s":1e999}', "cannot be inf"),
         (b'{"kind":"watching","worker":"a\\nb","lease_s":1}', "worker of Watching cannot be"),
@@ -207,9 +291,21 @@ JSON_VALUES = st.recursive(
     max_leaves=5,
 )
 KNOWN_KEYS = st.sampled_from(
-    ("kind", "verb", "launcher", "run_id", "exit_code", "lease_s", "worker", "name", "why")
+    (
+        "kind",
+        "verb",
+        "launcher",
+        "run_id",
+        "exit_code",
+        "lease_s",
+        "worker",
+        "name",
+        "why",
+        "rank_numbers",
+        "cpu_s",
+    )
 )
-KNOWN_VALUES = st.sampled_from(("over", "watch", "clean", "watching", "refused"))
+KNOWN_VALUES = st.sampled_from(("over", "watch", "clean", "watching", "refused", "usage"))
 
 
 @given(

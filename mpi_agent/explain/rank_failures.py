@@ -1,0 +1,189 @@
+"""Which rank failed first, and how: from what launchers say, what workers saw, and mpirun's code.
+
+mpirun ends the other ranks when one has failed, and a rank whose peer is gone often fails by
+itself. So many end badly within a moment, and who is asked decides who was first:
+
+1. Open MPI names the first one, and MPI_Abort the rank that called it;
+2. a code that mpirun does not use itself is the program's own;
+3. workers see every rank go, in an order that is as good as a network allows: what looks like the
+   clean-up of others (TERM, KILL, MPI's own error code) comes last;
+4. Hydra lists ranks that were killed: those by KILL may be the clean-up.
+
+Source: Open MPI 4.1.4 and 5.0.11, MPICH 4.0.2 and 5.0.2, Intel MPI 2021.19, 2026-11 and
+2026-11-30: Intel's ends with 255 for a rank's code 7 and for its SIGKILL on one host, with 137 for
+SIGTERM; MPICH's with 255, 15 or the bare number of the signal; both kill the other ranks by KILL.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from mpi_agent.explain.evidence import Evidence
+from mpi_agent.explain.launcher_words import LauncherWords, RankFailure
+from mpi_agent.job.stacks import Implementation
+from mpi_agent.job.worker_news import RankExit
+
+__all__ = ["failure_seen", "first_failure", "is_own_code", "may_be_clean_up"]
+
+_SIGKILL, _SIGTERM = 9, 15
+_MPI_ERROR_OF_HYDRA, _MPI_ERROR_OF_OPEN_MPI = 15, 14
+"""With which the library itself ends a rank, most often because its peer is gone.
+
+Source: MPICH 4.0.2, `Abort(206115599) ... Fatal error in internal_Allreduce`, the low byte of
+MPI_ERR_OTHER, 2026-11; Open MPI 5.0.11, `An error occurred in Socket closed`, 2026-11-30: mpirun
+names that rank as the first, with `calling "abort"`, in four of six runs whose other rank had died
+of SIGSEGV or SIGKILL.
+"""
+_SOON_S = 1.0
+"""What ends within this time of the first one may have been reported in another order."""
+
+_CODES_OF_HYDRA = frozenset({15, 137, 141, 255})
+_CODES_OF_OPEN_MPI = frozenset({1, 14, 132, 183, 205, 213, 250, 255})
+"""With which the launchers end for reasons of their own; a program may use them too.
+
+Source: Open MPI 4.1.4: 132 program missing, 205 daemon lost, 255 a daemon failed; Open MPI 5.0.11:
+183 program missing, 213 and 250 bad usage; both 1 when they are told to end. Hydra: 255 nearly
+everything, 15 in MPICH when ranks were killed, 137 and 141 in Intel's; measured 2026-11.
+"""
+
+
+def is_own_code(evidence: Evidence) -> bool:
+    """Return whether mpirun's code is none that it uses itself, so that it is the program's."""
+    if evidence.process_exit.signal is not None:
+        return False
+    codes = _CODES_OF_HYDRA if evidence.is_hydra else _CODES_OF_OPEN_MPI
+    return evidence.code not in codes
+
+
+def first_failure(evidence: Evidence, words: LauncherWords) -> RankFailure | None:
+    """Return the rank that failed first, as far as it is known; None for a program that has none.
+
+    A code of the program that nobody says more of is no failure of a known rank.
+    """
+    if evidence.process_exit.signal is not None:
+        return None  # mpirun itself was killed; what became of its ranks is no cause
+    seen = failure_seen(evidence)
+    if evidence.code == 0:
+        return seen
+    told = _told(evidence, words)
+    if told is not None:
+        return _before(seen, told, evidence)
+    listed = _listed(evidence, words)
+    if is_own_code(evidence) and listed is None:
+        return seen if seen is not None and evidence.code in (seen.code, seen.shell_code) else None
+    if seen is not None and not may_be_clean_up(seen, evidence):
+        return seen
+    if listed is not None and not may_be_clean_up(listed, evidence):
+        return listed
+    return seen or listed or _killed_for_memory(evidence)
+
+
+def _told(evidence: Evidence, words: LauncherWords) -> RankFailure | None:
+    """Return whom the launcher names as the first, if mpirun's code fits what it says."""
+    told = [failure for failure in words.failures if failure.is_first]
+    fits = [failure for failure in told if failure.shell_code in (evidence.code, None)]
+    if fits:
+        return fits[-1]
+    return told[-1] if told and not is_own_code(evidence) else None
+
+
+def failure_seen(evidence: Evidence) -> RankFailure | None:
+    """Return who failed first as workers saw it."""
+    exits = sorted(_bad_exits(evidence), key=lambda seen: seen[1].at_s)
+    if not exits:
+        return None
+    killed_hosts = {host.host for host in evidence.news if host.kills}
+    for host, rank_exit in exits:
+        if host in killed_hosts and rank_exit.signal == _SIGKILL:
+            return _failure(host, rank_exit)
+    latest_s = exits[0][1].at_s + _SOON_S
+    soon = [seen for seen in exits if seen[1].at_s <= latest_s]
+    own = [seen for seen in soon if seen[1].code == evidence.code and is_own_code(evidence)]
+    first = own[0] if own else min(soon, key=lambda seen: (_doubt(seen[1], evidence), seen[1].at_s))
+    return _failure(*first)
+
+
+def _bad_exits(evidence: Evidence) -> Iterator[tuple[str, RankExit]]:
+    for host in evidence.news:
+        for rank_exit in host.rank_exits:
+            if rank_exit.is_bad and not _is_our_sweep(rank_exit, evidence):
+                yield host.host, rank_exit
+
+
+def _is_our_sweep(seen: RankExit, evidence: Evidence) -> bool:
+    """Return whether it may be what the agent ended on the host after an mpirun that succeeded."""
+    is_late = seen.at_s > evidence.process_exit.ended_at_s
+    return evidence.code == 0 and is_late and seen.signal in (_SIGTERM, _SIGKILL)
+
+
+def _failure(host: str, seen: RankExit) -> RankFailure:
+    return RankFailure(rank=seen.rank, host=host, code=seen.code, signal=seen.signal)
+
+
+def _doubt(seen: RankExit, evidence: Evidence) -> int:
+    """Return how much an exit looks like a consequence of another one."""
+    if may_be_clean_up(_failure("", seen), evidence):
+        return 2 if seen.signal == _SIGTERM else 3
+    return 0 if seen.signal not in (None, _SIGKILL) else 1
+
+
+def may_be_clean_up(failure: RankFailure, evidence: Evidence) -> bool:
+    """Return whether a rank may have ended so because another one had failed before.
+
+    Hydra ends the others by KILL, Open MPI by TERM first.
+    """
+    if failure.signal is None:
+        return failure.code == _mpi_error(evidence)
+    return failure.signal == _SIGTERM or (failure.signal == _SIGKILL and evidence.is_hydra)
+
+
+def _mpi_error(evidence: Evidence) -> int:
+    return _MPI_ERROR_OF_HYDRA if evidence.is_hydra else _MPI_ERROR_OF_OPEN_MPI
+
+
+def _before(seen: RankFailure | None, told: RankFailure, evidence: Evidence) -> RankFailure:
+    """Return whom workers saw, where the one that is named ended by an error of MPI itself."""
+    code = evidence.code if told.shell_code is None else told.shell_code
+    is_doubtful = code == _mpi_error(evidence)
+    if seen is None or not is_doubtful or may_be_clean_up(seen, evidence):
+        return told
+    return seen
+
+
+def _listed(evidence: Evidence, words: LauncherWords) -> RankFailure | None:
+    """Return whom Hydra's list of killed ranks tells as the first, if mpirun's code fits it.
+
+    Where all of them were killed by KILL, and one that ended by a code would not be listed, nothing
+    tells: Intel's 255 stands then.
+    """
+    killed = [failure for failure in words.failures if not failure.is_first and failure.signal]
+    if not killed:
+        return None
+    code = evidence.code
+    for failure in killed:
+        number = failure.signal or 0
+        if number != _SIGKILL and (not is_own_code(evidence) or _says(code, number)):
+            return failure
+    is_intel = evidence.implementation is Implementation.INTEL_MPI
+    is_complete = evidence.np is not None and len({f.rank for f in killed}) == evidence.np
+    if is_own_code(evidence) and not _says(code, _SIGKILL):
+        return None
+    if is_intel and code == 255 and not is_complete:
+        return None
+    hosts = {failure.host for failure in killed}
+    host = killed[0].host if len(hosts) == 1 else ""
+    rank = killed[0].rank if len(killed) == 1 else None
+    return RankFailure(rank=rank, host=host, signal=_SIGKILL)
+
+
+def _says(code: int, number: int) -> bool:
+    """Return whether a code tells of a signal: 128 + n, or MPICH's bits of all ranks' signals."""
+    return code == 128 + number or (code < 32 and code & number == number)
+
+
+def _killed_for_memory(evidence: Evidence) -> RankFailure | None:
+    """Return that a rank was killed where memory ran out, when mpirun's code says nothing else."""
+    hosts = [host.host for host in evidence.news if host.kills]
+    if not hosts or not evidence.is_hydra:
+        return None
+    return RankFailure(host=hosts[0] if len(hosts) == 1 else "", signal=_SIGKILL)
