@@ -253,7 +253,7 @@ class JobAccess:
         return HostsInReach(all=every, agents=agents, plain=plain)
 
     async def end_former(self, hosts: Sequence[HostReadiness], run_id: RunId) -> None:
-        """End what runs of this job whose launcher is gone have left on hosts without an agent."""
+        """End what runs of this job whose launcher is gone have left on hosts."""
         plain = PlainHosts(_targets(hosts), SshShells(self.terms), run_id, emit=self._emit)
         began_at_s = time.monotonic()
         swept = await plain.end_former(run_id)

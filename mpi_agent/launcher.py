@@ -222,7 +222,7 @@ class Launcher:
         return ready, plan, run_id
 
     async def _sweep_former(self, ready: ReadyJob, run_id: RunId) -> None:
-        """End what former runs left on hosts without an agent; agents were asked by the wait."""
+        """End what former runs left, where no agent was asked by the wait, or none knew of it."""
         left = [host for host in ready.remote if host.facts and host.facts.has_leftovers]
         if left:
             await self._access.end_former(left, run_id)

@@ -32,10 +32,11 @@ from mpi_agent.explain.launcher_forms import read_words
 from mpi_agent.explain.launcher_words import LauncherWords
 from mpi_agent.explain.lost import judge_lost_daemons, with_lost_workers
 from mpi_agent.explain.stops import judge_stop
+from mpi_agent.job.alarms import AlarmKind
 from mpi_agent.job.endings import Ending, Verdict
 from mpi_agent.job.hosts import fold_names
 from mpi_agent.job.readiness import ReadinessReport
-from mpi_agent.job.symptoms import Rank
+from mpi_agent.job.symptoms import Finding, Rank
 
 __all__ = ["Evidence", "blame_hosts", "conclude"]
 
@@ -57,9 +58,27 @@ def conclude(evidence: Evidence) -> Ending:
         exit_code=judged.code,
         process_exit=evidence.process_exit,
         summary="; ".join(remark for remark in remarks if remark),
-        findings=evidence.findings,
+        findings=_findings_that_count(judged, evidence),
         losses=judged.losses,
         attempt=evidence.attempt,
+    )
+
+
+def _findings_that_count(judged: Judgement, evidence: Evidence) -> tuple[Finding, ...]:
+    """Return the findings without those that tell of what we did ourselves.
+
+    A stop that was asked for needs no cause. Where the agent ended the program because of something
+    else than a rank, what launchers say of ranks that end is its own doing.
+    """
+    if judged.verdict is Verdict.STOPPED:
+        return ()
+    alarm = evidence.alarm
+    if alarm is None or alarm.kind is AlarmKind.RANK_FAILED:
+        return evidence.findings
+    return tuple(
+        finding
+        for finding in evidence.findings
+        if finding.symptom.verdict is not Verdict.PROGRAM_FAILED
     )
 
 

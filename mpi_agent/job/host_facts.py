@@ -26,7 +26,7 @@ class HostFacts:
         locks_all_memory: there is no limit, or the account is above it; None where nothing tells.
         open_files: that one process may have; None where there is no limit or nothing tells it.
         interfaces: of the network, without loopback.
-        has_leftovers: no agent runs there, and processes of a run do.
+        has_leftovers: processes of some run are there; whose it is, their run's id tells.
         launchers: containers of launchers that began a run there, by the part that a run's id has
             for each; none where no agent tells it.
     """

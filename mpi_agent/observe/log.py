@@ -44,10 +44,13 @@ class Log:
         self._stream = stream if stream is not None else sys.stderr
 
     def __call__(self, event: Event) -> None:
-        """Write the event's line, if it has one, and below it what there is to add."""
+        """Write the event's line, if it has one; before it what explains it, so that it is last."""
         line = render_event(event)
         if line is not None:
-            self._print(f"mpi-agent: {line}", *(f"    {more}" for more in render_details(event)))
+            details = render_details(event)
+            above = (f"mpi-agent: {text}" for text in details[:1])
+            below = (f"    {text}" for text in details[1:])
+            self._print(*above, *below, f"mpi-agent: {line}")
 
     def error(self, summary: str, *, hint: str, evidence: tuple[str, ...], exit_code: int) -> None:  # noqa: ARG002
         """Write the summary, what was seen, and the hint, a line each."""

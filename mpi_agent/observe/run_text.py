@@ -81,7 +81,7 @@ def _render_sweep(event: WorkersSwept) -> str:
 
 
 def render_details(event: Event) -> tuple[str, ...]:
-    """Return what is told below an event's line, a line each; empty for most events.
+    """Return what is told above an event's line, a line each; empty for most events.
 
     Of an ending: the cause, what to do about it, the line of the output that shows it, and what
     followed from it, which launchers write most about.

@@ -63,8 +63,7 @@ FACTS_SCRIPT = (
     f'l="${{{WORKER_CALL_VARIABLE}%/*}}/{LAUNCHERS_NAME}"; '
     f'[ "${WORKER_CALL_VARIABLE}" ] && [ -r "$l" ] && '
     'while read -r v; do echo "launcher=$v"; done <"$l"; '
-    f'[ "${WORKER_CALL_VARIABLE}" ] || '
-    f"{{ grep -qsz ^{RUN_ID_VARIABLE}= /proc/[0-9]*/environ && echo leftovers=yes; }}; "
+    f"grep -qsz ^{RUN_ID_VARIABLE}=. /proc/[0-9]*/environ && echo leftovers=yes; "
 )
 """One line of POSIX sh without single quotes; its argument 6 is the path of an ssh configuration.
 

@@ -120,18 +120,18 @@ def test_a_success_ends_with_one_line() -> None:
     ]
 
 
-def test_an_ending_is_followed_by_cause_remedy_its_line_and_what_came_of_it() -> None:
-    """So that nobody looks for line 40 of 200."""
+def test_above_an_ending_stand_cause_remedy_its_line_and_what_came_of_it() -> None:
+    """So that nobody looks for line 40 of 200, and the sentence is the last line of the log."""
     followed = a_finding(
         "orte-lost-daemon", cause="mpirun lost a daemon", line="ORTE has lost", line_number=77
     )
 
     assert the_end(a_loss_of_a_worker(a_finding(host="pi-worker-2"), followed)) == [
-        f"mpi-agent: pi-worker-2 lost after 2 h 14 min: {SILENT} (verdict=WORKERS_LOST code=201)",
-        "    cause: CUDA ran out of memory on pi-worker-2 [cuda-out-of-memory]",
+        "mpi-agent: cause: CUDA ran out of memory on pi-worker-2 [cuda-out-of-memory]",
         "    remedy: lower the batch size",
         "    line 40 of stderr: RuntimeError: CUDA out of memory",
         "    then: mpirun lost a daemon (line 77 of stderr)",
+        f"mpi-agent: pi-worker-2 lost after 2 h 14 min: {SILENT} (verdict=WORKERS_LOST code=201)",
     ]
 
 
@@ -141,8 +141,8 @@ def test_what_the_agent_knows_by_itself_has_no_line() -> None:
         "worker-evicted", cause="pi-worker-2 was evicted", line_number=0, host="pi-worker-2"
     )
 
-    assert the_end(a_loss_of_a_worker(known))[1:] == [
-        "    cause: pi-worker-2 was evicted [worker-evicted]",
+    assert the_end(a_loss_of_a_worker(known))[:-1] == [
+        "mpi-agent: cause: pi-worker-2 was evicted [worker-evicted]",
         "    remedy: lower the batch size",
     ]
 
@@ -151,8 +151,8 @@ def test_a_cause_that_the_sentence_has_is_not_told_twice() -> None:
     """Only its name, by which it can be looked up."""
     found = a_finding(cause="pi-worker-2 lost after 2 h 14 min", line_number=0)
 
-    assert the_end(a_loss_of_a_worker(found))[1:] == [
-        "    symptom: cuda-out-of-memory",
+    assert the_end(a_loss_of_a_worker(found))[:-1] == [
+        "mpi-agent: symptom: cuda-out-of-memory",
         "    remedy: lower the batch size",
     ]
 
@@ -165,14 +165,14 @@ def test_what_followed_is_cut_short(count: int, more: list[str]) -> None:
     lines = the_end(a_loss_of_a_worker(*findings))
 
     assert len([line for line in lines if line.startswith("    then: CUDA")]) == 3
-    assert lines[7:] == more
+    assert lines[6:-1] == more
 
 
 def test_a_line_of_the_output_cannot_move_the_cursor() -> None:
     """Whoever wrote the program wrote it."""
     lines = the_end(a_loss_of_a_worker(a_finding(line="\x1b[2Jboo\r")))
 
-    assert lines[3] == "    line 40 of stderr: \\x1b[2Jboo\\r"
+    assert lines[2] == "    line 40 of stderr: \\x1b[2Jboo\\r"
 
 
 @pytest.mark.parametrize(
