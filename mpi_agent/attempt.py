@@ -1,47 +1,43 @@
 """One attempt: the program runs on hosts that are ready, is looked after, ends, and is explained.
 
 Beside the program go on: the channels to the workers, whatever may ring an alarm, and a look at the
-list of hosts. Afterwards every host is told and swept before anybody says how it ended: the last
-words of a worker belong to the explanation.
+list of hosts. Afterwards every host is swept before anybody says how it ended: the last words of a
+worker belong to the explanation, and to the decision whether the program is begun again. Workers
+hear that decision at last.
 """
 
 from __future__ import annotations
 
-import asyncio
-import contextlib
 import signal
-from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 
+from mpi_agent.beside import beside
 from mpi_agent.children import Children
 from mpi_agent.command.dialects import family_of
 from mpi_agent.command.plan import LaunchPlan
 from mpi_agent.command.program_kind import ProgramKind, kind_of_program, program_word
 from mpi_agent.command.topics import Family
 from mpi_agent.command_settings import RunSettings
+from mpi_agent.container import own_names
 from mpi_agent.explain.ending import Evidence, blame_hosts, conclude
-from mpi_agent.job.alarms import Alarm
 from mpi_agent.job.endings import Ending, Verdict
 from mpi_agent.job.events import EventSink, Noted
 from mpi_agent.job.hosts import fold_names
-from mpi_agent.job.readiness import ReadinessReport
 from mpi_agent.job.worker_news import WorkerNews
 from mpi_agent.job_access import JobAccess
+from mpi_agent.lookout import Lookout, Ranks
 from mpi_agent.ready_job import ReadyJob
-from mpi_agent.run.alarms import first_alarm
+from mpi_agent.run.aftermath import Aftermath
 from mpi_agent.run.dialled import DialledHosts
-from mpi_agent.run.lost_hosts import LostHosts
-from mpi_agent.run.missing_ranks import StartTerms, default_limit_s
 from mpi_agent.run.rank_logs import RankLogs, attempt_directory, open_log_directory
 from mpi_agent.run.signals import SignalInbox
-from mpi_agent.run.stalls import stalled
-from mpi_agent.run.starting import start_too_late
-from mpi_agent.run.stragglers import goes_on_after_failures, rank_failed
+from mpi_agent.run.stragglers import goes_on_after_failures
 from mpi_agent.run.streams import ProgramStreams
 from mpi_agent.run.supervise import StopTerms, Supervised, supervise
 from mpi_agent.run_id import RunId
-from mpi_agent.ssh.worker_words import Call, LauncherId, Verb
+from mpi_agent.ssh.worker_words import Call
 from mpi_agent.waiter import Waiter
 
 __all__ = ["Attempt"]
@@ -52,8 +48,8 @@ _NOBODY_DIALLED = (
 )
 _END_LIMIT_S = 10.0
 """for telling all hosts together that the attempt is over, and sweeping them"""
-_END_LIMIT_AFTER_A_STOP_S = 3.0
-"""the same, when whoever stopped us counts the seconds"""
+_LOGS_LIMIT_S, _LOGS_LIMIT_AFTER_A_STOP_S = 5.0, 1.0
+"""for the last of the ranks' output, which a volume may take slowly"""
 
 
 class Attempt:
@@ -62,10 +58,7 @@ class Attempt:
     Args:
         program: what stands behind `--`, not empty.
         run_id: tells the attempt's number.
-        identity: of this launcher, for workers.
-
-    Attributes:
-        was_stopped: we were told to stop, so that the program is not begun again.
+        call: by which workers are told of it.
 
     Raises:
         SettingsError: the directory for the ranks' output cannot be written to.
@@ -80,7 +73,7 @@ class Attempt:
         plan: LaunchPlan,
         *,
         run_id: RunId,
-        identity: LauncherId,
+        call: Call,
         environ: Mapping[str, str],
         access: JobAccess,
         waiter: Waiter,
@@ -99,12 +92,11 @@ class Attempt:
         self._dialled = self._dialled_hosts(access.marks_directory)
         self._hosts = access.hosts_in_reach(
             ready,
-            Call(verb=Verb.WATCH, launcher=identity, run_id=str(run_id)),
+            call,
             run_id,
             is_dialling=lambda: bool(self._dialled.missing),
         )
         self._logs = self._rank_logs()
-        self.was_stopped = False
         self._streams = ProgramStreams(tap=self._logs.take if self._logs is not None else None)
 
     async def run(
@@ -113,32 +105,52 @@ class Attempt:
         """Return how it ended, once nothing of it is left as far as hosts could be reached.
 
         Args:
-            is_last: whether the job is over with such an ending, which workers must know.
+            is_last: is asked once whether the job is over with the ending, which workers must know.
 
         Raises:
             MpirunNotFoundError, MpirunNotRunnableError: the program cannot be started.
         """
-        async with self._hosts.agents as agents, _beside(self._tell_changes()):
-            try:
-                supervised = await self._supervised(children, inbox)
-            finally:
-                if self._logs is not None:
-                    self._logs.close()
-            self.was_stopped = supervised.stopped_by is not None
-            evidence = self._evidence(supervised)
-            first = conclude(evidence)
-            report = await self._look_again(first)
-            await self._hosts.all.end(
-                first.exit_code,
-                first.summary,
-                is_final=self.was_stopped or is_last(first),
-                limit_s=_END_LIMIT_AFTER_A_STOP_S if self.was_stopped else _END_LIMIT_S,
-            )
-            ending = conclude(_with_news(evidence, agents.news))  # with their last words
+        async with (
+            self._hosts.agents,
+            beside(self._tell_changes(), emit=self._emit),
+            beside(self._hosts.all.watch_here(), emit=self._emit),
+        ):
+            supervised = await self._supervised(children, inbox)
+            ends_at_s = supervised.stop_ends_at_s
+            async with Aftermath(inbox, emit=self._emit, ends_at_s=ends_at_s) as aftermath:
+                await self._finish_logs(aftermath)
+                ending = await self._conclude(self._evidence(supervised), aftermath)
+                await self._hosts.agents.end(
+                    ending.exit_code,
+                    ending.summary,
+                    is_final=is_last(ending),
+                    limit_s=aftermath.limit_s(_END_LIMIT_S),
+                )
         self._dialled.forget()
+        return ending
+
+    async def _conclude(self, evidence: Evidence, aftermath: Aftermath) -> Ending:
+        """Sweep the hosts, hear the last words of workers, and return how it ended."""
+        sweep = self._hosts.all.sweep(limit_s=aftermath.limit_s(_END_LIMIT_S))
+        swept = await aftermath.within_time(sweep, doing="the sweep of the hosts")
+        silent = tuple(host.host for host in swept or () if not host.answered)
+        evidence = replace(evidence, silent=silent)
+        ending = conclude(_with_news(evidence, self._hosts.agents.news))
+        is_doubtful = ending.verdict is Verdict.LAUNCH_FAILED and bool(self._ready.remote)
+        if aftermath.is_hurried or not is_doubtful:
+            return ending
+        asking = self._waiter.look_again(self._ready.job)
+        report = await aftermath.within_time(asking, doing="asking who still lets us in")
         return ending if report is None else blame_hosts(ending, report)
 
+    async def _finish_logs(self, aftermath: Aftermath) -> None:
+        if self._logs is not None:
+            limit_s = _LOGS_LIMIT_AFTER_A_STOP_S if aftermath.is_hurried else _LOGS_LIMIT_S
+            await self._logs.finish(limit_s=limit_s)
+
     async def _supervised(self, children: Children, inbox: SignalInbox) -> Supervised:
+        self._hosts.agents.begin()  # what that begins runs once the program was started
+        self._hosts.all.begin()
         return await supervise(
             self._plan,
             environ=self._environ,
@@ -149,7 +161,8 @@ class Attempt:
             terms=self._stop_terms(),
             streams=self._streams,
             tell_ranks=self._hosts.all.pass_signal,
-            alarm=self._alarm,
+            late_ranks=self._hosts.all.late_ranks,
+            alarm=lambda: self._lookout().alarm(is_stopped=lambda: inbox.is_stopped),
         )
 
     def _rank_logs(self) -> RankLogs | None:
@@ -175,63 +188,36 @@ class Attempt:
 
     def _stop_terms(self) -> StopTerms:
         told = signal.Signals[f"SIG{self._supervision.stop_signal.value}"]
-        return StopTerms(grace_s=self._supervision.grace_s, stop_signal=told, family=self._family)
+        family = None if self._starts_ranks_itself else self._family
+        return StopTerms(grace_s=self._supervision.grace_s, stop_signal=told, family=family)
 
     @property
     def _starts_ranks_itself(self) -> bool:
         """Whether the program is a launcher of its own kind, or a script: it decides what runs."""
         return kind_of_program(self._program) is ProgramKind.OTHER_LAUNCHER
 
-    async def _alarm(self) -> Alarm:
-        """Return why the program must not go on; it has been started just now."""
-        self._hosts.agents.begin()
-        self._hosts.all.begin()
-        return await first_alarm(
-            (
-                self._dialled.not_dialled(),
-                self._start_too_late(),
-                self._lost_hosts(),
-                rank_failed(lambda: self._hosts.agents.news, grace_s=self._straggler_grace_s),
-                stalled(
-                    lambda: self._streams.last_output_at_s,
-                    self._hosts.all.measure,
-                    hosts=self._ready.job.hosts.names,
-                    timeout_s=self._supervision.stall_timeout_s,
-                    action=self._supervision.stall_action,
-                    emit=self._emit,
-                ),
+    @property
+    def _may_lose_ranks(self) -> bool:
+        """Whether the program may go on, and succeed, though ranks of it failed."""
+        environ = self._plan.environment(self._environ)
+        return self._starts_ranks_itself or goes_on_after_failures(self._plan.argv, environ)
+
+    def _lookout(self) -> Lookout:
+        return Lookout(
+            self._ready,
+            self._plan,
+            self._settings,
+            hosts=self._hosts,
+            dialled=self._dialled,
+            streams=self._streams,
+            look_up=self._waiter.addresses_now,
+            ranks=Ranks(
+                family=self._family,
+                are_of_program=self._starts_ranks_itself,
+                may_fail=self._may_lose_ranks,
             ),
             emit=self._emit,
         )
-
-    def _start_too_late(self) -> Coroutine[None, None, Alarm]:
-        hosts, limit_s = self._ready.job.hosts, self._supervision.launch_timeout_s
-        if limit_s is None and not self._starts_ranks_itself:
-            limit_s = default_limit_s(len(hosts.hosts))
-        terms = StartTerms(
-            hosts=hosts.names,
-            np=self._plan.np,
-            may_idle=self._plan.np < hosts.total_slots or self._settings.allow_idle_hosts,
-            come_at_once=self._starts_ranks_itself or self._family is Family.OPEN_MPI,
-        )
-        return start_too_late(self._hosts.all, terms, limit_s=limit_s, emit=self._emit)
-
-    def _lost_hosts(self) -> Coroutine[None, None, Alarm]:
-        return LostHosts(
-            self._ready.remote,
-            worker_timeout_s=self._supervision.worker_timeout_s,
-            emit=self._emit,
-            heard=self._hosts.agents.heard,
-            look_up=self._waiter.addresses_now,
-            gone=self._hosts.all.give_up,
-        ).noticed()
-
-    @property
-    def _straggler_grace_s(self) -> float | None:
-        goes_on = goes_on_after_failures(self._plan.argv, self._plan.environment(self._environ))
-        if self._starts_ranks_itself or goes_on:
-            return None
-        return self._supervision.straggler_grace_s
 
     async def _tell_changes(self) -> None:
         """Tell the first change of the list of hosts; this attempt goes on as it began."""
@@ -245,15 +231,21 @@ class Attempt:
         """Return what is known when mpirun is gone."""
         from mpi_agent.explain.matcher import find_symptoms  # compiles the whole catalogue
 
-        stack, missing = self._ready.job.stack, self._dialled.missing
+        stack, hosts = self._ready.job.stack, self._ready.job.hosts
+        missing = self._dialled.missing
         if self._starts_ranks_itself and self._ready.remote and not self._dialled.is_any:
             self._emit(Noted(text=_NOBODY_DIALLED))
-        evidence = Evidence(
+        return Evidence(
             process_exit=supervised.process_exit,
             program=f'"{Path(program_word(self._program, self._family)).name}"',
             implementation=stack.implementation if stack is not None else None,
             np=self._plan.np,
             output=supervised.output,
+            hosts=(
+                *hosts.names,
+                *(host.address for host in self._ready.remote if host.address),
+                *own_names(),  # by which mpirun may call workers of this machine
+            ),
             findings=find_symptoms(supervised.output),
             stopped_by=supervised.stopped_by,
             stop_signal=self._stop_terms().stop_signal,
@@ -265,32 +257,13 @@ class Attempt:
                 self._family is Family.HYDRA and self._dialled.is_any and not missing
             ),
             ranks_were_seen=any(host.had_ranks for host in self._hosts.all.known_presence()),
+            starts_ranks_itself=self._starts_ranks_itself,
+            may_lose_ranks=self._may_lose_ranks,
             attempt=self._run_id.attempt,
         )
-        return _with_news(evidence, self._hosts.agents.news)
-
-    async def _look_again(self, ending: Ending) -> ReadinessReport | None:
-        """Return who still lets us in, where the start failed; None where nobody need be asked."""
-        if ending.verdict is not Verdict.LAUNCH_FAILED or not self._ready.remote:
-            return None
-        return await self._waiter.look_again(self._ready.job)
 
 
 def _with_news(evidence: Evidence, news: tuple[WorkerNews, ...]) -> Evidence:
-    """Return the evidence with what workers told until now, which may be known before already."""
-    from mpi_agent.explain.matcher import findings_of_news
+    from mpi_agent.explain.known_findings import with_news  # needs the whole catalogue
 
-    known = {finding.symptom.id for finding in evidence.findings}
-    told = (found for found in findings_of_news(news) if found.symptom.id not in known)
-    return replace(evidence, news=news, findings=(*evidence.findings, *told))
-
-
-@contextlib.asynccontextmanager
-async def _beside(work: Coroutine[None, None, None]) -> AsyncIterator[None]:
-    """Let work go on during the block; it is over when the block is."""
-    task = asyncio.create_task(work)
-    try:
-        yield
-    finally:
-        task.cancel()
-        await asyncio.gather(task, return_exceptions=True)
+    return with_news(evidence, news)

@@ -14,9 +14,10 @@ import asyncio
 import contextlib
 import random
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
+from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import replace
 
+from mpi_agent.beside import beside
 from mpi_agent.command.stack import speaks_ipv6
 from mpi_agent.container import most_open_files
 from mpi_agent.discover.follow import Follower
@@ -72,7 +73,7 @@ class HostWait:
             if self._asks_back and port is None:
                 self._emit(Noted(text=_NOT_LISTENING))
             gate = self._gate(BackConnection(port=port) if port else None)
-            await stack.enter_async_context(_beside(self._follow(gate)))
+            await stack.enter_async_context(beside(self._follow(gate), emit=self._emit))
             await stack.enter_async_context(self._own_name())
             report = await gate.wait(_remote_names(self._jobs[-1].hosts))
         job = job_of_report(report, tuple(self._jobs))
@@ -141,7 +142,7 @@ class HostWait:
             yield
             return
         own = OwnName(self._request.own_name)
-        async with _beside(own.until_known()):
+        async with beside(own.until_known(), emit=self._emit):
             yield
         if own.refusal:
             self._emit(
@@ -183,16 +184,3 @@ def _ipv6_question(stack: MpiStack | None) -> Callable[[], Awaitable[bool]] | No
         return answers[0]
 
     return ask
-
-
-@contextlib.asynccontextmanager
-async def _beside(work: Coroutine[None, None, None]) -> AsyncIterator[None]:
-    """Let work go on during the block; it is over when the block is."""
-    task = asyncio.create_task(work)
-    try:
-        yield
-    finally:
-        task.cancel()
-        (result,) = await asyncio.gather(task, return_exceptions=True)
-        if isinstance(result, Exception):
-            raise result

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import functools
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -29,6 +29,7 @@ from mpi_agent.setting_words import Backend, KeyExchange
 from mpi_agent.ssh.errands import SshShells
 from mpi_agent.ssh.installed import (
     ImageConfiguration,
+    apart_command,
     choose_client,
     client_command,
     client_program,
@@ -58,6 +59,8 @@ _USUAL_PORTS = (2222, 22)
 
 Source: 2222 is mpi-operator's and Trainer's, 22 Volcano's; orchestrators as of 2026-08.
 """
+_OVER_LIMIT_S = 4.0
+"""for telling agents that no other attempt comes; whoever stopped us counts the seconds"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,12 +84,10 @@ class HostsInReach:
 
     Attributes:
         agents: those whose agent keeps a channel open; entered before mpirun is started.
-        plain: those of which only a login tells anything.
     """
 
     all: HostsOfRun
     agents: WatchedWorkers
-    plain: PlainHosts
 
 
 class JobAccess:
@@ -210,6 +211,7 @@ class JobAccess:
             config_path=self.config_path,
             agent=client_command(self.client, self.account, self.state),
             agent_program=client_program(self.client, self.account, self.state),
+            apart=apart_command(self.state),
             hosts_can_dial=hosts_can_dial,
             key_path=self.terms.key_path,
             port=next(iter(ports)) if len(ports) == 1 else None,
@@ -250,7 +252,28 @@ class JobAccess:
             own=OwnRanks(local, run_id) if local is not None else None,
             emit=self._emit,
         )
-        return HostsInReach(all=every, agents=agents, plain=plain)
+        return HostsInReach(all=every, agents=agents)
+
+    async def tell_over(
+        self, ready: ReadyJob, call: Call, *, lost: Collection[str], exit_code: int, summary: str
+    ) -> None:
+        """Tell agents that the job is over which have heard that it goes on.
+
+        Args:
+            call: of the last run.
+            lost: hosts of it that are gone; whoever is there under their names by now is told.
+        """
+        agents = WatchedWorkers(
+            tuple(
+                replace(target, address=None) if target.name in lost and not self.local else target
+                for target in _targets(host for host in ready.remote if host.runs_agent)
+            ),
+            SshWorkers(self.terms),
+            call,
+            emit=self._emit,
+        )
+        async with agents:
+            await agents.end(exit_code, summary, limit_s=_OVER_LIMIT_S)
 
     async def end_former(self, hosts: Sequence[HostReadiness], run_id: RunId) -> None:
         """End what runs of this job whose launcher is gone have left on hosts."""
@@ -258,7 +281,7 @@ class JobAccess:
         began_at_s = time.monotonic()
         swept = await plain.end_former(run_id)
         took_s = time.monotonic() - began_at_s
-        self._emit(sum_of_sweeps(swept, took_s=took_s, why="before the next attempt"))
+        self._emit(sum_of_sweeps(swept, took_s=took_s, why="before the program is started"))
 
     def write_programs(self, *, mpirun: str | None) -> None:
         """Write the programs that `for_mpirun` names: what dials, and what scripts find in PATH.

@@ -13,8 +13,16 @@ import os
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
+from mpi_agent.mpi_processes import LOCAL_RANK_VARIABLES, RANK_VARIABLES
 from mpi_agent.process_signals import is_sent
-from mpi_agent.process_table import ProcessStat, environ_of, every_stat, stat_of, value_in
+from mpi_agent.process_table import (
+    ProcessKey,
+    ProcessStat,
+    environ_of,
+    every_stat,
+    stat_of,
+    value_in,
+)
 from mpi_agent.variable_names import RUN_ID_VARIABLE
 
 __all__ = [
@@ -27,13 +35,6 @@ __all__ = [
     "usage_by_rank",
 ]
 
-_RANK_VARIABLES = ("OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK")
-_LOCAL_RANK_VARIABLES = ("OMPI_COMM_WORLD_LOCAL_RANK", "MPI_LOCALRANKID")
-"""What launchers set for ranks, and for no daemon; all of them make each rank lead a process group.
-
-Source: /proc of jobs of Open MPI 4.1.4 and 5.0.11, MPICH 4.0.2 and 5.0.2, Intel MPI 2021.18, seen
-2026-11-30. The first two set PMIX_RANK beside their own, the others PMI_RANK alone.
-"""
 _MOST_RANK_DIGITS = 10
 _MOST_ID_BYTES = 129
 """One more than an id of ours has, so that a longer one is not taken for one of ours."""
@@ -61,6 +62,11 @@ class JobProcess:
     local_rank: int | None
     leads_rank: bool
     is_orphan: bool = False
+
+    @property
+    def key(self) -> ProcessKey:
+        """What the process is known by."""
+        return ProcessKey(self.pid, self.started_at_s)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -169,22 +175,15 @@ def _signal_rank(process: JobProcess, signal_number: int) -> bool:
 
 def rank_usage(process: JobProcess) -> RankUsage | None:
     """Return what one process of a rank used; None for one that is gone, or is of no rank."""
-    import psutil
-
     stat = stat_of(process.pid)
     if process.rank is None or stat is None or stat.started_at_s != process.started_at_s:
-        return None
-    try:
-        looked_at = psutil.Process(process.pid)
-        cpu, memory = looked_at.cpu_times(), looked_at.memory_info()
-    except psutil.Error:
         return None
     return RankUsage(
         rank=process.rank,
         local_rank=process.local_rank,
         pid=process.pid,
-        cpu_s=cpu.user + cpu.system + cpu.children_user + cpu.children_system,
-        memory_bytes=memory.rss,
+        cpu_s=stat.cpu_s,
+        memory_bytes=stat.memory_bytes,
     )
 
 
@@ -213,11 +212,11 @@ def _added(first: RankUsage, more: RankUsage) -> RankUsage:
 def _mark_of(environ: bytes, inherited: _Mark) -> _Mark:
     """Return what an environment says; what it lacks is as in the parent's."""
     run_id = value_in(environ, RUN_ID_VARIABLE)[:_MOST_ID_BYTES].decode(errors="replace")
-    rank = _first_number(environ, _RANK_VARIABLES)
+    rank = _first_number(environ, RANK_VARIABLES)
     if rank is None:
         rank, local_rank = inherited.rank, inherited.local_rank
     else:
-        local_rank = _first_number(environ, _LOCAL_RANK_VARIABLES)
+        local_rank = _first_number(environ, LOCAL_RANK_VARIABLES)
     return _Mark(run_id or inherited.run_id, rank, local_rank)
 
 

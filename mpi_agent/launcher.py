@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import secrets
 import shlex
 import time
-from collections.abc import Coroutine, Mapping
+from collections.abc import AsyncIterator, Coroutine, Mapping
 from dataclasses import replace
 from typing import TypeVar
 
@@ -19,7 +20,7 @@ from mpi_agent.command_settings import LaunchSettings
 from mpi_agent.container import container_identity, own_names
 from mpi_agent.errors import LaunchError, MpiAgentError, SettingsError
 from mpi_agent.explain.publish import keep_ending, tell_ending, telling_failures
-from mpi_agent.job.endings import Ending
+from mpi_agent.job.endings import Ending, Verdict
 from mpi_agent.job.events import (
     AttemptBegan,
     AttemptEnded,
@@ -34,10 +35,10 @@ from mpi_agent.planner import Planner
 from mpi_agent.ready_job import ReadyJob, launchers_before
 from mpi_agent.run.executable import refuse_missing_program
 from mpi_agent.run.rank_logs import attempt_directory, open_log_directory
-from mpi_agent.run.restarts import PastAttempt, decide
+from mpi_agent.run.restarts import PastAttempt, RestartDecision, decide
 from mpi_agent.run.signals import SignalInbox
 from mpi_agent.run_id import RunId
-from mpi_agent.ssh.worker_words import LauncherId
+from mpi_agent.ssh.worker_words import Call, LauncherId, Verb
 from mpi_agent.wait.warnings import host_warnings
 from mpi_agent.waiter import Waiter
 
@@ -76,7 +77,7 @@ class Launcher:
         self._emit = emit
         self._restarts = settings.run.supervision.restarts
         self._past: list[PastAttempt] = []
-        self._is_stopped = False
+        self._decision: RestartDecision | None = None
         self._launch_id = secrets.token_hex(4)
         self._identity = LauncherId(name=own_names()[0], container=container_identity())
         self._access = JobAccess(
@@ -97,38 +98,65 @@ class Launcher:
             MpiAgentError: the agent could not do its part; the termination message says so too.
         """
         with telling_failures():
-            self._refuse_closed_log_directory()
+            await inbox.unless_stopped(self._refuse_closed_log_directory(), doing="the start")
             ending = await self._attempt(children, inbox)
             while (delay_s := self._until_restart_s()) is not None:
-                await self._unless_stopped(inbox, asyncio.sleep(delay_s), "with the restart")
-                ending = await self._attempt(children, inbox)
+                async with self._telling_workers_of_failure():
+                    await self._unless_stopped(inbox, asyncio.sleep(delay_s), "with the restart")
+                    ending = await self._attempt(children, inbox)
         self._emit(ProgramEnded(ending=ending))
         tell_ending(ending)
         return ending.exit_code
 
-    def _refuse_closed_log_directory(self) -> None:
-        """Refuse, before the wait, a directory for the ranks' output that cannot be written to."""
+    async def _refuse_closed_log_directory(self) -> None:
+        """Refuse, before the wait, a directory for the ranks' output that cannot be written to.
+
+        A volume may hang, so that is done where signals are heard.
+        """
         if (log_dir := self._settings.run.output.log_dir) is not None:
-            open_log_directory(attempt_directory(log_dir, 1))
+            await asyncio.to_thread(open_log_directory, attempt_directory(log_dir, 1))
+
+    @contextlib.asynccontextmanager
+    async def _telling_workers_of_failure(self) -> AsyncIterator[None]:
+        """Tell workers that the job is over where the next attempt does not come about.
+
+        They have heard that the program is begun again, and wait for that.
+        """
+        try:
+            yield
+        except Exception as error:
+            lost = {loss.host for loss in self._past[-1].ending.losses}
+            await self._access.tell_over(
+                self._last_ready,
+                self._call(self._last_run_id),
+                lost=lost,
+                exit_code=getattr(error, "exit_code", MpiAgentError.exit_code),
+                summary=getattr(error, "summary", str(error)),
+            )
+            raise
+
+    def _call(self, run_id: RunId) -> Call:
+        return Call(verb=Verb.WATCH, launcher=self._identity, run_id=str(run_id))
 
     async def _attempt(self, children: Children, inbox: SignalInbox) -> Ending:
         """Run the program once, on hosts that are ready then."""
         ready, plan, run_id = await self._unless_stopped(inbox, self._prepare_run(), "waiting")
+        self._last_ready, self._last_run_id = ready, run_id
         attempt = Attempt(
             self._program,
             self._settings.run,
             ready,
             plan,
             run_id=run_id,
-            identity=self._identity,
+            call=self._call(run_id),
             environ=self._environ,
             access=self._access,
             waiter=self._waiter,
             emit=self._emit,
         )
-        ending = await attempt.run(children, inbox, is_last=self._is_last)
-        self._is_stopped = attempt.was_stopped
-        self._past.append(PastAttempt(ending=ending, ended_at_s=time.monotonic()))
+        ending = await attempt.run(
+            children, inbox, is_last=lambda ending: not self._decide(ending, inbox).restarts
+        )
         if (trouble := keep_ending(ending, self._access.state)) is not None:
             self._emit(Noted(text=trouble))
         return ending
@@ -152,19 +180,21 @@ class Launcher:
             error.evidence = (hint, *error.evidence)
             raise
 
-    def _is_last(self, ending: Ending) -> bool:
+    def _decide(self, ending: Ending, inbox: SignalInbox) -> RestartDecision:
+        """Decide what follows from the attempt that has just ended; workers are told the same."""
         now_s = time.monotonic()
-        past = (*self._past, PastAttempt(ending=ending, ended_at_s=now_s))
-        return not decide(self._restarts, past, now_s).restarts
+        self._past.append(PastAttempt(ending=ending, ended_at_s=now_s))
+        self._decision = decide(self._restarts, self._past, now_s, is_stopped=inbox.is_stopped)
+        return self._decision
 
     def _until_restart_s(self) -> float | None:
         """Return after which pause the program is begun again, None when it is not; tell why."""
-        if self._is_stopped:
-            return None
-        decision = decide(self._restarts, self._past, time.monotonic())
+        decision = self._decision
+        assert decision is not None, "an attempt has ended"
         if decision.restarts:
             self._emit(AttemptEnded(ending=self._past[-1].ending))
-        if self._restarts.max_restarts:
+        has_succeeded = self._past[-1].ending.verdict is Verdict.SUCCEEDED
+        if self._restarts.max_restarts and not has_succeeded:
             self._emit(
                 RestartDecided(
                     restarts=decision.restarts, delay_s=decision.delay_s, reason=decision.reason
@@ -182,6 +212,8 @@ class Launcher:
             ready, plan = await inbox.unless_stopped(self._prepare(), doing="waiting")
             if self._settings.run.output.log_dir is not None:
                 self._emit(Noted(text="--log-dir needs supervision: no files under --exec"))
+            if self._restarts.max_restarts:
+                self._emit(Noted(text="--max-restarts needs supervision: no restart under --exec"))
             if ready.remote:
                 plan = plan.of_run(f"{_UNWATCHED}{self._launch_id}")
         text = f"becoming {plan.argv[0]} (--exec), which nobody supervises; no ending is told"
@@ -211,7 +243,7 @@ class Launcher:
             container=self._identity.container,
             launch=self._launch_id,
         )
-        number = 1 + len(self._past) + launchers_before(ready.report, run_id.container)
+        number = 1 + len(self._past) + launchers_before(ready.report, run_id)
         run_id = replace(run_id, attempt=number)
         max_restarts = self._restarts.max_restarts
         if number > 1 or max_restarts:

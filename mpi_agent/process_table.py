@@ -11,9 +11,18 @@ import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-__all__ = ["ProcessStat", "environ_of", "every_stat", "stat_of", "value_in"]
+__all__ = ["ProcessKey", "ProcessStat", "environ_of", "every_stat", "stat_of", "value_in"]
 
 _TICKS_PER_S = os.sysconf("SC_CLK_TCK")
+_PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
+
+
+@dataclass(frozen=True, slots=True)
+class ProcessKey:
+    """One process: a pid whose start changed is somebody else's."""
+
+    pid: int
+    started_at_s: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +36,7 @@ class ProcessStat:
         wait_status: how it ended, as `wait` would tell; 0 while it lives, and where the kernel does
             not let us know.
         cpu_s: used until now, with that of its children that have ended.
+        memory_bytes: resident.
     """
 
     pid: int
@@ -36,6 +46,7 @@ class ProcessStat:
     is_zombie: bool
     wait_status: int = 0
     cpu_s: float = 0.0
+    memory_bytes: int = 0
 
 
 def every_stat() -> Iterator[ProcessStat]:
@@ -69,6 +80,7 @@ def stat_of(pid: int) -> ProcessStat | None:
         is_zombie=fields[0] in (b"Z", b"X") and int(fields[17]) <= 1,
         wait_status=int(fields[49]) if len(fields) > 49 else 0,
         cpu_s=sum(map(int, fields[11:15])) / _TICKS_PER_S,
+        memory_bytes=int(fields[21]) * _PAGE_BYTES,
     )
 
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from mpi_agent.job.hosts import HostList
 from mpi_agent.job.readiness import HostReadiness, ReadinessReport, Stage
 from mpi_agent.job_finder import Job
+from mpi_agent.run_id import RunId
 from mpi_agent.ssh.trust import SshTarget, SshTerms
 from mpi_agent.wait.equipment import Equipment
 
@@ -107,11 +108,17 @@ def of_ready_hosts(job: Job, report: ReadinessReport) -> ReadyJob:
     )
 
 
-def launchers_before(report: ReadinessReport, own: str) -> int:
+def launchers_before(report: ReadinessReport, own: RunId) -> int:
     """Return how many launcher containers began this job before, as far as workers saw them.
 
+    Workers may have seen launchers of other jobs too.
+
     Args:
-        own: the container of this launcher, as it stands in the run's id.
+        own: of any run of this launcher.
     """
     seen = (host.facts.launchers for host in report.hosts if host.facts is not None)
-    return max((len({*launchers} - {own}) for launchers in seen), default=0)
+    return max((_of_former_lives(launchers, own) for launchers in seen), default=0)
+
+
+def _of_former_lives(launchers: tuple[str, ...], own: RunId) -> int:
+    return len({one for one in launchers if one.startswith(f"{own.job}.")} - {own.launcher})

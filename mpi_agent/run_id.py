@@ -12,7 +12,13 @@ from dataclasses import dataclass
 
 __all__ = ["RunId"]
 
-_POD_SUFFIX = re.compile(r"-[a-z0-9]{5}\Z")
+_POD_SUFFIX = re.compile(r"-[bcdfghjklmnpqrstvwxz2456789]{5}\Z")
+"""What a Job's controller puts at the end of the names of its pods. It has no vowels and no digits
+that look like letters, so it is hardly ever taken for it what somebody called a machine.
+
+Source: Kubernetes 1.34, apimachinery, pkg/util/rand, `alphanums`, and job_controller's pods by
+generateName.
+"""
 _FORM = re.compile(r"([0-9a-f]{8})\.([0-9a-f]{8})\.([0-9a-f]{8})\.([0-9]{1,6})")
 _DIGITS = 8
 
@@ -38,8 +44,8 @@ class RunId:
         """Return the id of a launcher's attempt.
 
         Args:
-            name: of the launcher's host. The five letters that a Job's controller puts at the end
-                of a pod's name are left out: the next pod of the Job has others.
+            name: of the launcher's host. What a Job's controller puts at the end of a pod's name is
+                left out: the next pod of the Job has another end.
             container: see `container.container_identity`.
             launch: at least eight hexadecimal digits; the first eight are used.
         """
@@ -62,6 +68,11 @@ class RunId:
 
     def __str__(self) -> str:
         return f"{self.job}.{self.container}.{self.launch}.{self.attempt}"
+
+    @property
+    def launcher(self) -> str:
+        """The container that launches, and its job: what all its runs have in common."""
+        return f"{self.job}.{self.container}"
 
     def is_former_of(self, other: RunId) -> bool:
         """Return whether this run cannot have a launcher any more if the other one begins.

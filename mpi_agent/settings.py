@@ -169,7 +169,14 @@ ALL_SETTINGS: tuple[Setting, ...] = (
         "Silence after which a worker is lost; 0 means never.",
         "15s",
     ),
-    _row("max-restarts", Kind.COUNT_FROM_0, _RUN, "How often the program is begun again.", "0"),
+    Setting(
+        name="max-restarts",
+        kind=Kind.COUNT_FROM_0,
+        help="How often the program is begun again; 0: never.",
+        commands=_RUN,
+        default="0",
+        stands_for="N",
+    ),
     _row(
         "restart-window",
         Kind.DURATION,
@@ -195,7 +202,7 @@ ALL_SETTINGS: tuple[Setting, ...] = (
         "stall-timeout",
         Kind.DURATION,
         _RUN,
-        "Silence of a program whose ranks use no CPU that is reported; 0 means never.",
+        "Report a program that wrote nothing for this long; 0: never.",
         "0",
     ),
     _choice(
@@ -206,7 +213,7 @@ ALL_SETTINGS: tuple[Setting, ...] = (
         StallAction.REPORT,
     ),
     _row("tag", Kind.SWITCH, _RUN, "Put each rank's number in front of its lines."),
-    _row("log-dir", Kind.TEXT, _RUN, "Directory for a file of each rank's output."),
+    _row("log-dir", Kind.TEXT, _RUN, "Directory on the launcher for a file of each rank's output."),
     _row(
         "log-limit", Kind.SIZE, _RUN, "Most bytes of each of these files; 0 means no limit.", "64M"
     ),

@@ -194,6 +194,7 @@ class Waiter:
         remote = ready.remote
         if len(remote) <= TREE_THRESHOLD or self._access.client is not Backend.OPENSSH:
             return False
+        from mpi_agent.command.dialling import ssh_command_of
         from mpi_agent.wait.tree import why_no_tree
 
         without = [h.host for h in remote if h.facts is None or not h.facts.has_ssh_config]
@@ -205,7 +206,7 @@ class Waiter:
                 start=remote[0],
                 to=host_key_alias(remote[-1].host),
                 config_path=self._access.config_path,
-                client=self._access.for_mpirun().agent or "ssh",
+                client=ssh_command_of(ready.job.stack, self._access.for_mpirun()),
             )
         if why is not None:
             self._emit(Noted(text=f"the launcher dials all {len(remote)} hosts itself: {why}"))

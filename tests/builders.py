@@ -71,7 +71,11 @@ def a_launch_request(
         environ=environ or {},
         environment=a_rank_environment(environ),
         hostfile_path="/run/mpi-agent/hostfile",
-        ssh=SshAccess(config_path="/run/mpi-agent/ssh_config", agent=agent),
+        ssh=SshAccess(
+            config_path="/run/mpi-agent/ssh_config",
+            agent=agent,
+            apart="/bin/sh /run/mpi-agent/ssh_client",
+        ),
         runs_as_root=runs_as_root,
         np=np,
         allows_idle_hosts=allows_idle_hosts,

@@ -25,8 +25,10 @@ here=ROOT/$3
 [ -d "$here" ] || mkdir -p "$here"
 way=polite
 lease=60
+container=
 [ -f "$here/way" ] && read -r way <"$here/way"
 [ -f "$here/lease" ] && read -r lease <"$here/lease"
+[ -s "$here/last_words" ] && container=c1
 [ -n "$call" ] || read -r call
 echo "$verb $call" >>"$here/heard"
 if [ "$verb" = clean ]; then
@@ -35,7 +37,7 @@ if [ "$verb" = clean ]; then
   exit 0
 fi
 [ "$way" = noisy ] && echo "Welcome to node 7" && echo '{"kind":"of another version"}'
-echo "{\\"kind\\":\\"watching\\",\\"worker\\":\\"w\\",\\"lease_s\\":$lease}"
+printf '{"kind":"watching","worker":"w","lease_s":%s,"container":"%s"}\\n' "$lease" "$container"
 [ -f "$here/tells" ] && cat "$here/tells"
 [ "$way" = nonsense ] && rm "$here/way" && cat <<'END'
 {"kind":"out-of-memory","kills":0,"used_bytes":-1,"limit_bytes":1e400}
@@ -46,10 +48,13 @@ while read -r line; do
   echo "$line" >>"$here/heard"
   case "$way $line" in
     silent*) ;;
+    *\\"sweep\\"*)
+      cat "$here/last_words"
+      echo '{"kind":"swept","ended":0,"killed":0,"left":0,"segments":0}'
+      ;;
     *alive*) echo '{"kind":"alive"}' ;;
     "mute "*over*) ;;
     *over*)
-      [ -f "$here/last_words" ] && cat "$here/last_words"
       echo '{"kind":"farewell"}'
       exit 0
       ;;
@@ -104,7 +109,8 @@ class FakeCall:
 
         Args:
             tells: at once; it goes after a farewell, as a worker does that has nothing left.
-            last_words: once it has heard that the job is over.
+            last_words: once it is told that the program has ended; without any it is an older
+                agent, which does not know that line.
         """
         here = self._directory(address)
         (here / "way").write_text(f"{way.value}\n")

@@ -8,14 +8,16 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
 from pathlib import Path
 from typing import Any, TypeVar
 
+from mpi_agent.cgroup import CpuAccount
 from mpi_agent.job.events import Event
 from mpi_agent.job_processes import JobProcess
 from mpi_agent.process_signals import Ended
+from mpi_agent.segments import Segments
 from mpi_agent.ssh.worker_protocol import parse_line, render_call, render_line
 from mpi_agent.ssh.worker_words import Call, LauncherId, Line, Usage, Verb, Watching
 from mpi_agent.state import StateDirectory, open_state_directory
 from mpi_agent.worker.control import Control
-from mpi_agent.worker.segments import Segments
+from mpi_agent.worker.throttling import Throttling
 from tests.fakes import EventRecorder
 
 LIMIT_S = 20.0
@@ -34,19 +36,22 @@ class Ending:
     Attributes:
         trouble: with which it fails, if it does.
         left: how many of two processes do not end at all.
+        graces_s: what each run had, in the order of `asked`.
     """
 
     def __init__(self, *, killed: int = 0) -> None:
         self.trouble: Exception | None = None
         self.left = 0
         self.asked: list[tuple[tuple[str, ...], str]] = []
+        self.graces_s: list[float] = []
         self.may_end = asyncio.Event()
         self.may_end.set()
         self._killed = killed
 
-    async def __call__(self, run_ids: tuple[str, ...], why: str) -> Ended:
+    async def __call__(self, run_ids: tuple[str, ...], why: str, /, *, grace_s: float) -> Ended:
         """End two processes a run."""
         self.asked.append((run_ids, why))
+        self.graces_s.append(grace_s)
         await self.may_end.wait()
         if self.trouble is not None:
             raise self.trouble
@@ -122,11 +127,23 @@ class Caller:
 
 
 class Served:
-    """A worker's agent that answers."""
+    """A worker's agent that answers.
+
+    Attributes:
+        cpu: what the kernel accounts for its container.
+        segments: what it knows of shared memory.
+    """
 
     def __init__(
-        self, control: Control, state: StateDirectory, ending: Ending, ranks: Ranks
+        self,
+        control: Control,
+        state: StateDirectory,
+        ending: Ending,
+        ranks: Ranks,
+        segments: Segments,
     ) -> None:
+        self.cpu = CpuAccount()
+        self.segments = segments
         self.control = control
         self.state = state
         self.ending = ending
@@ -160,9 +177,9 @@ class Served:
         caller.writer.write(render_call(call))
         return caller
 
-    async def ask_clean(self, asker: LauncherId | None) -> list[Line]:
+    async def ask_clean(self, asker: LauncherId | None, *, run_id: str = "") -> list[Line]:
         """Return what is answered to `clean`."""
-        caller = await self.call(Call(verb=Verb.CLEAN, launcher=asker))
+        caller = await self.call(Call(verb=Verb.CLEAN, launcher=asker, run_id=run_id))
         return await caller.hear_all()
 
     async def watch(self, run_id: str = "a", launcher: LauncherId = PI) -> Caller:
@@ -178,6 +195,7 @@ async def serving(
     *,
     lease_s: float | None = 60.0,
     killed: int = 0,
+    shared_memory: Path | None = None,
     status: Callable[[], str] = lambda: '{\n "ready": true\n}\n',
     last_words: Callable[[], tuple[Line, ...]] = tuple,
     call_limit_s: float = 10.0,
@@ -185,21 +203,24 @@ async def serving(
     """Let a worker's agent answer while the block runs."""
     ending, state = Ending(killed=killed), open_state_directory(str(directory))
     events: list[Callable[[Event], None]] = []
-    ranks = Ranks()
+    accounts: list[Callable[[], CpuAccount]] = []
+    ranks, segments = Ranks(), Segments(shared_memory or directory / "shm")
     control = Control(
         state=state,
         ranks=ranks,
-        segments=Segments(directory / "shm"),
+        segments=segments,
         worker_name="pi-worker-0",
         lease_s=lease_s,
         end_runs=ending,
         status=status,
         emit=lambda event: events[0](event),
         last_words=last_words,
+        throttling=Throttling(lambda: accounts[0]()),
         call_limit_s=call_limit_s,
     )
-    served = Served(control, state, ending, ranks)
+    served = Served(control, state, ending, ranks, segments)
     events.append(served.told)
+    accounts.append(lambda: served.cpu)
     control.listen()
     served.task = asyncio.create_task(control.serve())
     await asyncio.sleep(0)  # a task that never began has no end either
@@ -219,11 +240,14 @@ def serve_and(
     *,
     lease_s: float | None = 60.0,
     killed: int = 0,
+    shared_memory: Path | None = None,
 ) -> None:
     """Do some work with an agent that answers."""
 
     async def served_work() -> None:
-        async with serving(directory, lease_s=lease_s, killed=killed) as served:
+        async with serving(
+            directory, lease_s=lease_s, killed=killed, shared_memory=shared_memory
+        ) as served:
             await work(served)
 
     run(served_work())

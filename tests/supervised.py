@@ -23,11 +23,12 @@ from typing import IO, Any
 
 from mpi_agent.children import Children
 from mpi_agent.command.plan import LaunchPlan
+from mpi_agent.command.topics import Family
 from mpi_agent.job.alarms import Alarm, AlarmKind
 from mpi_agent.job.events import Event, Noted, ProgramStarted
 from mpi_agent.process_table import every_stat
 from mpi_agent.run.signals import SignalInbox
-from mpi_agent.run.stopping import StopTerms
+from mpi_agent.run.stopping import StopTerms, Told
 from mpi_agent.run.streams import ProgramStreams
 from mpi_agent.run.supervise import Supervised, supervise
 from tests.waiting import wait_until
@@ -283,6 +284,7 @@ class _Supervision:
                 terms=StopTerms(
                     grace_s=self._wanted.grace_s,
                     stop_signal=signal.Signals[self._wanted.stop_signal],
+                    family=Family.OPEN_MPI,
                 ),
                 streams=ProgramStreams(),
                 tell_ranks=self._tell,
@@ -297,16 +299,18 @@ class _Supervision:
         if isinstance(event, Noted):
             self._notes.append(event.text)
 
-    async def _tell(self, number: signal.Signals) -> bool:
+    async def _tell(self, number: signal.Signals) -> Told:
         self._told.append(number.name)
         if self._wanted.tell == "fail":
             raise ConnectionError("nobody answers")
         if self._wanted.tell == "late":
             await asyncio.sleep(3600)
-        if self._wanted.tell == "yes":
-            for path in (self._directory / "ranks").iterdir():
-                os.kill(int(path.read_text()), number)
-        return self._wanted.tell == "yes"
+        if self._wanted.tell == "no":
+            return Told()
+        ranks = tuple((self._directory / "ranks").iterdir())
+        for path in ranks:
+            os.kill(int(path.read_text()), number)
+        return Told(everywhere=True, ranks=len(ranks))
 
     async def _alarm(self) -> Alarm:
         while not (self._directory / "alarm").exists():

@@ -1,6 +1,8 @@
 """One call of a command: what was given to it, and who listens to what happens.
 
 What listens is loaded once something is told: `ready` is called every few seconds and is silent.
+Nobody waits for whoever reads stderr: a reader who stops must not keep signals from the program, or
+workers from hearing that their launcher lives.
 """
 
 from __future__ import annotations
@@ -8,10 +10,11 @@ from __future__ import annotations
 import contextlib
 import functools
 import os
+import signal
 import sys
+import threading
 import time
 from collections.abc import Iterator
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
@@ -24,9 +27,11 @@ if TYPE_CHECKING:
     from mpi_agent.job.events import EventSink
     from mpi_agent.observe.log import EventLog
 
-__all__ = ["Call", "report_error"]
+__all__ = ["Call", "ignore_late_signals", "report_error"]
 
 _READER_GONE = 141
+_ERROR_LIMIT_S = 2.0
+"""for writing why a command failed, where nobody may read it"""
 
 
 class Call:
@@ -74,11 +79,21 @@ class Call:
     def listening(self, http_port: int | None) -> Iterator[EventSink]:
         """Provide who listens: the log, and on a port, where one is given, whoever asks over HTTP.
 
-        A port that cannot be had is told, and the job goes on without it.
+        A port that cannot be had is told, and the job goes on without it. What was told is in the
+        log when this is left, unless nobody reads it.
         """
-        if http_port is None:
-            yield self.log
-            return
+        from mpi_agent.observe.patient_log import PatientLog
+
+        with PatientLog(self.log) as log:
+            if http_port is None:
+                yield log
+                return
+            with self._serving(http_port, log) as sink:
+                yield sink
+
+    @contextlib.contextmanager
+    def _serving(self, http_port: int, log: EventSink) -> Iterator[EventSink]:
+        from mpi_agent.job.events import Noted
         from mpi_agent.observe.fan_out import FanOut
         from mpi_agent.observe.http import HttpServer
         from mpi_agent.observe.metrics import Metrics
@@ -92,8 +107,15 @@ class Call:
             try:
                 stack.enter_context(server)
             except OSError as error:
-                self.note(f"cannot serve HTTP on port {http_port}: {error.strerror}; left out")
-            yield FanOut(self.log, status, metrics)
+                text = f"cannot serve HTTP on port {http_port}: {error.strerror}; left out"
+                log(Noted(text=text))
+            yield FanOut(log, status, metrics)
+
+
+def ignore_late_signals() -> None:
+    """Let no signal take the place of the exit code that is known by now."""
+    for late in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT):
+        signal.signal(late, signal.SIG_IGN)
 
 
 def report_error(error: Exception, log: EventLog) -> int:
@@ -106,8 +128,16 @@ def report_error(error: Exception, log: EventLog) -> int:
         if os.environ.get("MPI_AGENT_TRACEBACK"):
             raise error
         error = _internal_error(error)
-    log.error(error.summary, hint=error.hint, evidence=error.evidence, exit_code=error.exit_code)
+    _write_soon(error, log)
     return error.exit_code
+
+
+def _write_soon(error: MpiAgentError, log: EventLog) -> None:
+    """Write an error to the log; return soon all the same where nobody takes it."""
+    values = {"hint": error.hint, "evidence": error.evidence, "exit_code": error.exit_code}
+    writer = threading.Thread(target=log.error, args=(error.summary,), kwargs=values, daemon=True)
+    writer.start()
+    writer.join(_ERROR_LIMIT_S)
 
 
 def _internal_error(error: Exception) -> MpiAgentError:
@@ -120,10 +150,10 @@ def _internal_error(error: Exception) -> MpiAgentError:
 def _open_log(form: Form) -> EventLog:
     """Return a log on stderr; on a terminal its text shows how the wait goes."""
     from mpi_agent.observe.bar import Bar, LiveLog, terminal_width
+    from mpi_agent.observe.error_stream import error_stream
     from mpi_agent.observe.log import make_log
 
-    # None: the descriptor was closed; what is opened then takes its number, for children too
-    stream = sys.stderr or Path(os.devnull).open("w")  # noqa: SIM115
+    stream = error_stream()
     log = make_log(form, stream)
     if form is Form.JSON or not terminal_width(stream):
         return log

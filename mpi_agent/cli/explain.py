@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
 from pathlib import Path
 
 import click
@@ -11,7 +10,8 @@ import click
 from mpi_agent.cli.call import Call
 from mpi_agent.cli.options import settings_options
 from mpi_agent.errors import LogUnreadableError
-from mpi_agent.explain.matcher import find_symptoms
+from mpi_agent.explain.explanation import Explanation, explain_log
+from mpi_agent.explain.own_words import OwnEnding
 from mpi_agent.explain.saved_log import read_log
 from mpi_agent.job.output import Output
 from mpi_agent.job.symptoms import Finding
@@ -23,6 +23,9 @@ __all__ = ["command"]
 _NOTHING_KNOWN = 1
 _STDIN = "-"
 _SHOWN_COLUMNS = 400
+_ELSEWHERE = (
+    "hint: see the log of the other side too, launcher or worker, and `kubectl describe pod`"
+)
 
 
 @click.command("explain", epilog="Example: kubectl logs pi-launcher-x7k2p | mpi-agent explain -")
@@ -32,16 +35,17 @@ def command(call: Call, file: str) -> None:
     """Name the root cause that a saved log shows, what to do, and what followed from it.
 
     FILE is the log of a launcher or of a worker, `-` what comes on stdin; timestamps and prefixes
-    of `kubectl logs` may stand in front of its lines. Exits with 1 when it shows nothing known.
+    of `kubectl logs` may stand in front of its lines. Where mpi-agent itself wrote how the run
+    ended, that comes first. Exits with 1 when the log tells neither that nor a cause.
     """
     form = call.given.choice("output", Form)
     output = _read(file)
-    findings = find_symptoms(output)
+    explanation = explain_log(output)
     if form is Form.JSON:
-        call.say(render_json(_values(findings), indent=2) + "\n")
+        call.say(render_json(_values(explanation), indent=2) + "\n")
     else:
-        call.say(_text(findings, output))
-    if not findings:
+        call.say(_text(explanation, output))
+    if not explanation.says_why:
         sys.exit(_NOTHING_KNOWN)
 
 
@@ -58,24 +62,47 @@ def _read(file: str) -> Output:
         ) from error
 
 
-def _text(findings: Sequence[Finding], output: Output) -> str:
-    if not findings:
-        return (
-            f"nothing known in {len(output.lines)} lines\n"
-            "hint: see the log of the other side too, launcher or worker, and `kubectl describe"
-            " pod`\n"
-        )
-    root, rest = findings[0], findings[1:]
-    verdict = root.symptom.verdict
+def _text(explanation: Explanation, output: Output) -> str:
     lines = [
-        *([f"verdict: {verdict.value}"] if verdict else []),
+        *(_ending_lines(explanation.ending) if explanation.ending is not None else ()),
+        *(_root_lines(explanation.root) if explanation.root is not None else ()),
+        *_other_lines(explanation),
+    ]
+    if explanation.verdict is not None and explanation.ending is None:
+        lines.insert(0, f"verdict: {explanation.verdict.value}")
+    if not explanation.says_why:
+        what = "no cause" if lines else "nothing known"
+        lines.insert(0, f"{what} in {len(output.lines)} lines")
+        lines.append(_ELSEWHERE)
+    return "".join(f"{_printable(line)}\n" for line in lines)
+
+
+def _ending_lines(ending: OwnEnding) -> tuple[str, ...]:
+    verdict = f"{ending.verdict.value}, " if ending.verdict is not None else ""
+    said = (f"ending: {_shown(ending.summary)}",) if ending.summary else ()
+    return (*said, f"verdict: {verdict}code {ending.exit_code} (line {ending.line_number})")
+
+
+def _root_lines(root: Finding) -> tuple[str, ...]:
+    return (
         f"cause: {root.cause} [{root.symptom.id}]",
         f"line {root.line_number}: {_shown(root.line)}",
         f"hint: {root.symptom.remedy}",
-        *(["then:"] if rest else []),
-        *(f"  line {item.line_number}: {item.cause} [{item.symptom.id}]" for item in rest),
-    ]
-    return "".join(f"{_printable(line)}\n" for line in lines)
+    )
+
+
+def _other_lines(explanation: Explanation) -> list[str]:
+    """Return what else is known: what followed, and what the program went on after."""
+    others = explanation.others
+    parts = (
+        ("then" if explanation.root is not None else "seen", [o for o in others if not o.is_past]),
+        ("before, and the program went on", [o for o in others if o.is_past]),
+    )
+    lines = []
+    for title, items in parts:
+        lines += [f"{title}:"] if items else []
+        lines += [f"  line {item.line_number}: {item.cause} [{item.symptom.id}]" for item in items]
+    return lines
 
 
 def _shown(line: str) -> str:
@@ -89,11 +116,22 @@ def _printable(line: str) -> str:
     return "".join(char if char.isprintable() else f"\\x{ord(char):02x}" for char in whole)
 
 
-def _values(findings: Sequence[Finding]) -> JsonObject:
-    verdict = findings[0].symptom.verdict if findings else None
+def _values(explanation: Explanation) -> JsonObject:
+    ending, root, verdict = explanation.ending, explanation.root, explanation.verdict
     return {
-        "verdict": verdict.name.lower() if verdict else None,
-        "findings": [_finding_values(finding) for finding in findings],
+        "ending": _ending_values(ending) if ending is not None else None,
+        "verdict": verdict.name.lower() if verdict is not None else None,
+        "root": root.symptom.id if root is not None else None,
+        "findings": [_finding_values(finding) for finding in explanation.findings],
+    }
+
+
+def _ending_values(ending: OwnEnding) -> JsonObject:
+    return {
+        "verdict": ending.verdict.name.lower() if ending.verdict is not None else None,
+        "exit_code": ending.exit_code,
+        "summary": ending.summary,
+        "line_number": ending.line_number,
     }
 
 
@@ -101,7 +139,8 @@ def _finding_values(finding: Finding) -> JsonObject:
     symptom = finding.symptom
     return {
         "symptom": symptom.id,
-        "rank": symptom.rank.name.lower(),
+        "kind": symptom.kind.name.lower(),
+        "is_past": finding.is_past,
         "verdict": symptom.verdict.name.lower() if symptom.verdict else None,
         "cause": finding.cause,
         "remedy": symptom.remedy,

@@ -9,7 +9,7 @@ import sys
 import click
 
 from mpi_agent.children import Children
-from mpi_agent.cli.call import Call
+from mpi_agent.cli.call import Call, ignore_late_signals
 from mpi_agent.cli.options import settings_options
 from mpi_agent.command.plan import LaunchPlan
 from mpi_agent.command.program_kind import is_question
@@ -43,7 +43,9 @@ def command(call: Call, program: tuple[str, ...]) -> None:
     with call.listening(settings.http_port) as emit:
         launcher = Launcher(settings, program, environ=os.environ, emit=emit)
         if not settings.becomes_mpirun:
-            sys.exit(asyncio.run(_launch(launcher)))
+            code = asyncio.run(_launch(launcher))
+            ignore_late_signals()
+            sys.exit(code)
         plan = asyncio.run(_prepare(launcher))
     with telling_failures():
         become(plan.executable, plan.argv, plan.environment(os.environ))

@@ -9,7 +9,7 @@ import sys
 import click
 
 from mpi_agent.children import Children
-from mpi_agent.cli.call import Call
+from mpi_agent.cli.call import Call, ignore_late_signals
 from mpi_agent.cli.options import settings_options
 from mpi_agent.command_settings import LocalSettings
 from mpi_agent.local.cluster import LocalCluster
@@ -31,10 +31,13 @@ def command(call: Call, program: tuple[str, ...]) -> None:
     Needs no root and no sshd: where OpenSSH is missing, the built-in server and client stand in.
     """
     settings = LocalSettings.from_given(call.given)
-    cluster = LocalCluster(settings, program, environ=os.environ, emit=call.log)
+    with call.listening(None) as emit:
+        cluster = LocalCluster(settings, program, environ=os.environ, emit=emit)
+        code = asyncio.run(_run(cluster))
+        ignore_late_signals()
+    sys.exit(code)
 
-    async def run() -> int:
-        with SignalInbox() as inbox, Children() as children:
-            return await cluster.run(children, inbox)
 
-    sys.exit(asyncio.run(run()))
+async def _run(cluster: LocalCluster) -> int:
+    with SignalInbox() as inbox, Children() as children:
+        return await cluster.run(children, inbox)

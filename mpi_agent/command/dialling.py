@@ -4,15 +4,24 @@ from __future__ import annotations
 
 from mpi_agent.command.choices import Choices
 from mpi_agent.command.defaults import CONCURRENCY_KNOBS, NO_TREE_KNOBS, TREE_THRESHOLD
-from mpi_agent.command.dialects import Dialect
+from mpi_agent.command.dialects import Dialect, dialect_of
 from mpi_agent.command.plan import LaunchRequest, SshAccess
 from mpi_agent.command.ssh_arguments import read_ssh_arguments
 from mpi_agent.command.topics import Family, Topic
 from mpi_agent.command.variables import users_own
-from mpi_agent.errors import SettingsError
+from mpi_agent.errors import SettingsError, StackUnsupportedError
 from mpi_agent.job.hosts import HostList
+from mpi_agent.job.stacks import MpiStack
 
-__all__ = ["agent_for", "choose_ssh", "dials_by_own_ssh", "dials_by_tree", "refuse_what_hangs"]
+__all__ = [
+    "agent_for",
+    "choose_ssh",
+    "dials_by_own_ssh",
+    "dials_by_tree",
+    "reason_for_agent",
+    "refuse_what_hangs",
+    "ssh_command_of",
+]
 
 _FALSE = frozenset({"", "0", "false", "no", "off"})
 _MAY_HIDE_MARKS = frozenset(
@@ -31,14 +40,48 @@ def choose_ssh(choices: Choices, request: LaunchRequest, ssh: SshAccess, hosts: 
         choices.say(Topic.LAUNCHER, "ssh", reason)
     agent = agent_for(dialect, ssh)
     if agent is not None:
-        choices.say(Topic.SSH_AGENT, agent, "the ssh that works for this account and image")
+        choices.say(Topic.SSH_AGENT, agent, reason_for_agent(ssh))
+    _note_shared_streams(choices)
     if dialect.passes_everything and not request.loopback_only:
         _choose_way_back(choices, request, ssh, hosts)
 
 
 def agent_for(dialect: Dialect, ssh: SshAccess) -> str | None:
-    """Return what a launcher calls in place of ssh, None for OpenSSH's own: Hydra takes a file."""
-    return ssh.agent_program or ssh.agent if dialect.family is Family.HYDRA else ssh.agent
+    """Return what a launcher calls in place of ssh, None for OpenSSH's own: Hydra takes a file.
+
+    One that shares its streams with ssh calls even OpenSSH's own by a command of ours.
+    """
+    if dialect.family is Family.HYDRA:
+        return ssh.agent_program or ssh.agent
+    return ssh.agent or (ssh.apart if dialect.shares_its_streams else None)
+
+
+def ssh_command_of(stack: MpiStack | None, ssh: SshAccess) -> str:
+    """Return the command by which the daemons of an MPI dial; it is split at blanks."""
+    try:
+        agent = agent_for(dialect_of(stack), ssh) if stack is not None else ssh.agent
+    except StackUnsupportedError:
+        agent = ssh.agent
+    return agent or "ssh"
+
+
+def reason_for_agent(ssh: SshAccess) -> str:
+    """Return why a launcher is told what to call in place of ssh."""
+    if ssh.agent is not None:
+        return "the ssh that works for this account and image"
+    return "ssh has streams of its own; else it makes mpirun's non-blocking, and output is lost"
+
+
+def _note_shared_streams(choices: Choices) -> None:
+    """Say what an OpenSSH client costs that the user named himself, as many a manifest does."""
+    own = choices.said.by(Topic.SSH_AGENT)
+    program = own.words[-1].rpartition("=")[2].split(maxsplit=1)[:1] if own is not None else []
+    is_ssh = [name.rpartition("/")[2] for name in program] == ["ssh"]
+    if choices.dialect.shares_its_streams and is_ssh:
+        choices.notes.append(
+            "your own ssh agent is kept; by a plain ssh mpirun's stdout becomes non-blocking, and "
+            "output may be lost where it is a pipe: leave it out"
+        )
 
 
 def _choose_arguments(choices: Choices, ssh: SshAccess) -> None:

@@ -11,7 +11,7 @@ from __future__ import annotations
 from mpi_agent.command.default_choices import situation_of
 from mpi_agent.command.defaults import DEFAULTS
 from mpi_agent.command.dialects import Dialect, DialectName
-from mpi_agent.command.dialling import agent_for
+from mpi_agent.command.dialling import agent_for, reason_for_agent
 from mpi_agent.command.hostfile import HostfileForm, render_hostfile
 from mpi_agent.command.launcher_words import with_words, words_left_open
 from mpi_agent.command.placement import Placement
@@ -164,7 +164,8 @@ def _ssh_of_the_launcher(
     found = [_variable(knob.variable, words, "mpirun's ssh dials by the job's ssh_config")]
     agent = agent_for(dialect, request.ssh)
     if agent is not None and said.by(Topic.SSH_AGENT) is None:
-        found.append(_variable(dialect.ssh_agent_variable, agent, "the built-in ssh client"))
+        reason = reason_for_agent(request.ssh)
+        found.append(_variable(dialect.ssh_agent_variable, agent, reason))
     found += _way_back(request, dialect, said)
     return read.options, tuple(found)
 

@@ -39,6 +39,7 @@ class SshAccess:
         config_path: our ssh_config; its path has no blanks, because launchers split at them.
         agent: command used in place of `ssh`, None for OpenSSH's own; split at blanks.
         agent_program: the same as one file, for launchers that take no command.
+        apart: command that calls OpenSSH's own with streams of its own; split at blanks.
         hosts_can_dial: every host has the same configuration at the same path and lets the others
             in, so that daemons may start further daemons.
         key_path: the job's private key.
@@ -50,6 +51,7 @@ class SshAccess:
     config_path: str
     agent: str | None = None
     agent_program: str | None = None
+    apart: str | None = None
     hosts_can_dial: bool = False
     key_path: str | None = None
     port: int | None = None

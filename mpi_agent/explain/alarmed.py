@@ -13,15 +13,13 @@ from mpi_agent.errors import (
 from mpi_agent.explain.evidence import Evidence
 from mpi_agent.explain.exit_status import describe_code, describe_seconds
 from mpi_agent.explain.fates import losses_in_words
-from mpi_agent.explain.judgement import Judgement
-from mpi_agent.explain.launcher_words import LauncherWords
+from mpi_agent.explain.judgement import UNKNOWN_FAILURE_CODE, Judgement
+from mpi_agent.explain.launcher_reports import LauncherWords
 from mpi_agent.explain.rank_failures import failure_seen
 from mpi_agent.job.alarms import Alarm, AlarmKind
 from mpi_agent.job.endings import Verdict
 
 __all__ = ["judge_alarm"]
-
-_UNKNOWN_FAILURE_CODE = 1
 
 
 def judge_alarm(evidence: Evidence, words: LauncherWords) -> Judgement | None:
@@ -56,11 +54,12 @@ def _start_too_late(alarm: Alarm, evidence: Evidence, _words: LauncherWords) -> 
 
 
 def _workers_lost(alarm: Alarm, evidence: Evidence, _words: LauncherWords) -> Judgement:
-    lasted = describe_seconds(evidence.process_exit.duration_s)
+    lasted_s = alarm.losses[0].after_s if alarm.losses else evidence.process_exit.duration_s
+    alone = losses_in_words(alarm.losses)
     return Judgement(
         verdict=Verdict.WORKERS_LOST,
         code=WORKERS_LOST_CODE,
-        summary=losses_in_words(alarm.losses) or f"workers lost after {lasted}: {alarm.why}",
+        summary=alone or f"workers lost after {describe_seconds(lasted_s)}: {alarm.why}",
         losses=alarm.losses,
         named=tuple(loss.host for loss in alarm.losses),
     )
@@ -75,7 +74,7 @@ def _rank_failed(alarm: Alarm, evidence: Evidence, words: LauncherWords) -> Judg
     how = f" with {describe_code(code)}" if code else ""
     return Judgement(
         verdict=Verdict.PROGRAM_FAILED,
-        code=code or _UNKNOWN_FAILURE_CODE,
+        code=code or UNKNOWN_FAILURE_CODE,
         summary=f"{evidence.program} failed{how} after {lasted}: {alarm.why}",
     )
 

@@ -13,8 +13,9 @@ mpirun's exit code is one witness among several. Who speaks first decides:
 
 What a text says counts least: a rank may print anything. Words may make a failure more precise.
 They may turn a 0 into a failure only where the launcher says in full form, on its own stream, that
-a daemon is gone: then it is wrong more often to believe the 0. What the words look like stands in
-`explain.launcher_forms`.
+a daemon is gone: then it is wrong more often to believe the 0. Of other hosts than the job's they
+are the program's own, and once it has run none of them tells of its start. What the words look like
+stands in `explain.launcher_forms`, which codes are a launcher's in `explain.launcher_codes`.
 """
 
 from __future__ import annotations
@@ -29,16 +30,21 @@ from mpi_agent.explain.failures import judge_failure
 from mpi_agent.explain.fates import evicted, out_of_memory
 from mpi_agent.explain.judgement import Judgement
 from mpi_agent.explain.launcher_forms import read_words
-from mpi_agent.explain.launcher_words import LauncherWords
+from mpi_agent.explain.launcher_reports import LauncherWords
 from mpi_agent.explain.lost import judge_lost_daemons, with_lost_workers
 from mpi_agent.explain.stops import judge_stop
-from mpi_agent.job.alarms import AlarmKind
+from mpi_agent.job.alarms import Alarm, AlarmKind
 from mpi_agent.job.endings import Ending, Verdict
 from mpi_agent.job.hosts import fold_names
 from mpi_agent.job.readiness import ReadinessReport
-from mpi_agent.job.symptoms import Finding, Rank
+from mpi_agent.job.symptoms import Finding, Kind, root_of
 
 __all__ = ["Evidence", "blame_hosts", "conclude"]
+
+_CODE_OF_KILLED = 137
+_CODES_OF_SHELLS = frozenset({126, 127})
+_SSH, _OUT_OF_MEMORY = "ssh", "out-of-memory"
+"""Who says something, and a symptom, as the catalogue has them."""
 
 
 def conclude(evidence: Evidence) -> Ending:
@@ -46,11 +52,12 @@ def conclude(evidence: Evidence) -> Ending:
 
     It may be asked again with more evidence: nothing depends on what was known first.
     """
-    words = read_words(evidence.output)
+    words = _of_this_job(read_words(evidence.output), evidence)
+    evidence = replace(evidence, findings=_of_this_run(evidence))
     judged = judge_stop(evidence, words) or _of_one_left_alone(evidence, words)
-    cause = _cause(judged, evidence)
     if evidence.stopped_by is None:
         judged = with_lost_workers(judged, evidence)
+    cause = _cause(judged, evidence)
     summary = f"{judged.summary}: {cause}" if cause else judged.summary
     remarks = (f"{summary}{judged.said}", *_remarks(judged, evidence, cause))
     return Ending(
@@ -64,22 +71,68 @@ def conclude(evidence: Evidence) -> Ending:
     )
 
 
-def _findings_that_count(judged: Judgement, evidence: Evidence) -> tuple[Finding, ...]:
-    """Return the findings without those that tell of what we did ourselves.
+def _of_this_job(words: LauncherWords, evidence: Evidence) -> LauncherWords:
+    """Return the words without daemons on hosts that are none of the job's.
 
-    A stop that was asked for needs no cause. Where the agent ended the program because of something
-    else than a rank, what launchers say of ranks that end is its own doing.
+    A program may use ssh itself, and print the log of another job.
     """
-    if judged.verdict is Verdict.STOPPED:
-        return ()
-    alarm = evidence.alarm
-    if alarm is None or alarm.kind is AlarmKind.RANK_FAILED:
-        return evidence.findings
+    daemons = tuple(word for word in words.daemons if evidence.is_of_job(word.host))
+    return replace(words, daemons=daemons)
+
+
+def _of_this_run(evidence: Evidence) -> tuple[Finding, ...]:
+    """Return the findings without those that a program causes that uses ssh, or starts others."""
+    found = tuple(finding for finding in evidence.findings if _is_of_job(finding, evidence))
+    return found if evidence.may_be_unstarted else _of_no_start(found, evidence)
+
+
+def _of_no_start(findings: tuple[Finding, ...], evidence: Evidence) -> tuple[Finding, ...]:
+    """Return what may be found of a program that ran: its start did not fail.
+
+    A shell that could not execute something tells so by its code, and has run itself.
+    """
+    is_shells = evidence.code in _CODES_OF_SHELLS
     return tuple(
         finding
-        for finding in evidence.findings
-        if finding.symptom.verdict is not Verdict.PROGRAM_FAILED
+        for finding in findings
+        if finding.symptom.verdict is not Verdict.LAUNCH_FAILED
+        or (is_shells and finding.symptom.kind is Kind.SIGN)
     )
+
+
+def _is_of_job(finding: Finding, evidence: Evidence) -> bool:
+    return _SSH not in finding.symptom.stacks or evidence.is_of_job(finding.host)
+
+
+def _findings_that_count(judged: Judgement, evidence: Evidence) -> tuple[Finding, ...]:
+    """Return the findings that agree with what happened first, and not what we did ourselves.
+
+    A success needs no cause, and neither does a stop that was asked for. Where the agent ended the
+    program, the rest of what is said of the end is its own doing.
+    """
+    if judged.verdict in (Verdict.STOPPED, Verdict.SUCCEEDED):
+        return ()
+    findings, alarm = evidence.findings, evidence.alarm
+    if judged.verdict is Verdict.PROGRAM_FAILED and judged.is_explained:
+        findings = _of_no_start(findings, evidence)
+    found = [f for f in findings if alarm is None or _agrees(f, judged, alarm)]
+    if judged.verdict in (Verdict.PROGRAM_FAILED, Verdict.LAUNCH_FAILED):
+        return tuple(found)
+    return tuple(sorted(found, key=lambda f: f.symptom.verdict is not judged.verdict))
+
+
+def _agrees(finding: Finding, judged: Judgement, alarm: Alarm) -> bool:
+    """Return whether a finding may be why the agent had to end the program.
+
+    Of a start, what keeps hosts from it; of ranks that failed by themselves, also what is said
+    whatever the verdict; and what the agent knows by itself.
+    """
+    verdict, is_known = finding.symptom.verdict, not finding.line
+    if verdict is None:
+        return is_known or alarm.kind is AlarmKind.RANK_FAILED
+    is_of_start = verdict is Verdict.LAUNCH_FAILED and alarm.kind is AlarmKind.START_TOO_LATE
+    is_memory = is_known and finding.symptom.id == _OUT_OF_MEMORY
+    return verdict is judged.verdict or is_of_start or is_memory
 
 
 def _of_one_left_alone(evidence: Evidence, words: LauncherWords) -> Judgement:
@@ -116,17 +169,19 @@ def _on_fewer_hosts(evidence: Evidence) -> Judgement | None:
 def _cause(judged: Judgement, evidence: Evidence) -> str:
     """Return what explains a failure; empty for nothing, and for what has its reason already.
 
-    Memory that ran out is the cause of a failure, whatever way mpirun has of saying so.
+    Memory that ran out is the cause where a rank was killed, or where nothing tells how it ended. A
+    program that lost a process of its own and ended with a code does not say that it was for that.
     """
     if judged.verdict not in (Verdict.PROGRAM_FAILED, Verdict.LAUNCH_FAILED):
         return ""
-    if memory := out_of_memory(evidence.news):
+    memory = out_of_memory(evidence.news)
+    if memory and (judged.code == _CODE_OF_KILLED or not judged.has_known_code):
         return memory
-    root = evidence.findings[0] if evidence.findings else None
+    root = root_of(_findings_that_count(judged, evidence))
     if root is None or root.cause in judged.summary:
         return ""
-    explains = (Rank.CAUSE,) if judged.is_explained else (Rank.CAUSE, Rank.SIGN)
-    return root.cause if root.symptom.rank in explains else ""
+    explains = (Kind.CAUSE,) if judged.is_explained else (Kind.CAUSE, Kind.SIGN)
+    return root.cause if root.symptom.kind in explains else ""
 
 
 def _remarks(judged: Judgement, evidence: Evidence, cause: str) -> tuple[str, ...]:

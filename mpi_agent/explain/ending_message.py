@@ -13,6 +13,7 @@ from dataclasses import asdict, dataclass, replace
 from mpi_agent import __version__
 from mpi_agent.errors import MpiAgentError, StoppedError
 from mpi_agent.job.endings import Ending, Verdict
+from mpi_agent.job.symptoms import root_of
 
 __all__ = ["MESSAGE_LIMIT_BYTES", "render_ending", "render_ending_message", "render_error_message"]
 
@@ -81,22 +82,22 @@ def render_error_message(error: MpiAgentError) -> str:
 
 
 def _of_ending(ending: Ending) -> _Message:
-    first = ending.findings[0] if ending.findings else None
+    root = root_of(ending.findings)
     process = ending.process_exit
     return _Message(
         verdict=_name_of(ending.verdict),
         exit_code=ending.exit_code,
         summary=ending.summary,
-        cause=first.cause if first else None,
-        remedy=first.symptom.remedy if first else None,
-        symptom=first.symptom.id if first else None,
+        cause=root.cause if root else None,
+        remedy=root.symptom.remedy if root else None,
+        symptom=root.symptom.id if root else None,
         lost=tuple(loss.host for loss in ending.losses),
         lost_count=len(ending.losses),
         attempt=ending.attempt,
         process_code=process.code,
         process_signal=process.signal,
         duration_s=round(process.duration_s, 3),
-        line=(first.line or None) if first else None,
+        line=(root.line or None) if root else None,
     )
 
 

@@ -4,16 +4,22 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from mpi_agent.job.alarms import Alarm
+from mpi_agent.explain.launcher_codes import LauncherCodes, codes_of
+from mpi_agent.job.alarms import Alarm, AlarmKind
 from mpi_agent.job.endings import ProcessExit
 from mpi_agent.job.output import Output
 from mpi_agent.job.stacks import Implementation
 from mpi_agent.job.symptoms import Finding
 from mpi_agent.job.worker_news import WorkerNews
 
-__all__ = ["Evidence"]
+__all__ = ["Evidence", "is_same_host"]
 
 _SIGTERM = 15
+_LONGEST_START_S = 300.0
+"""A program that ran longer has been there, though nobody may have seen it.
+
+A start that takes longer than a minute, and half a second for each host, is ended by the agent.
+"""
 _HIDES_STOPS = frozenset({Implementation.MPICH})
 """Whose mpirun may end with 0 when it was told to stop.
 
@@ -30,6 +36,8 @@ class Evidence:
         implementation: whose mpirun it was; None where the program is none and starts none.
         np: how many ranks were asked for; None where the program decides.
         news: what workers told; more may come until they have said farewell.
+        hosts: of the job, by all names and addresses by which a launcher may call them; empty where
+            nobody knows them.
         findings: known symptoms, the root cause first.
         stopped_by: the signal that told us to stop; None when nobody did.
         stop_signal: what ranks get when they are told to stop.
@@ -40,6 +48,10 @@ class Evidence:
         started_everywhere: every host was dialled, so a code that mpirun uses for a failed start is
             none.
         ranks_were_seen: ranks of this run were seen somewhere, by whoever watches hosts.
+        starts_ranks_itself: it is a script, or a launcher of its own kind: its code is what it
+            makes of that of mpirun, or of several.
+        may_lose_ranks: it may go on and succeed though ranks of it failed.
+        silent: hosts that did not answer when they were swept after mpirun's end.
         attempt: which run of the program it was, from 1.
     """
 
@@ -49,6 +61,7 @@ class Evidence:
     np: int | None = None
     output: Output = field(default_factory=Output)
     news: tuple[WorkerNews, ...] = ()
+    hosts: tuple[str, ...] = ()
     findings: tuple[Finding, ...] = ()
     stopped_by: int | None = None
     stop_signal: int = _SIGTERM
@@ -58,6 +71,9 @@ class Evidence:
     not_dialled: str | None = None
     started_everywhere: bool = False
     ranks_were_seen: bool = False
+    starts_ranks_itself: bool = False
+    may_lose_ranks: bool = False
+    silent: tuple[str, ...] = ()
     attempt: int = 1
 
     @property
@@ -69,6 +85,40 @@ class Evidence:
     def had_ranks(self) -> bool:
         """Whether ranks are known to have run."""
         return self.ranks_were_seen or any(host.saw_ranks or host.rank_exits for host in self.news)
+
+    @property
+    def has_run(self) -> bool:
+        """Whether the program ran as a whole, going by what was seen or by the time."""
+        is_late = self.alarm is not None and self.alarm.kind is AlarmKind.START_TOO_LATE
+        return not is_late and (self.had_ranks or self.is_long)
+
+    @property
+    def may_be_unstarted(self) -> bool:
+        """Whether the start may have failed; what mpirun says when it is ended tells nothing."""
+        is_launchers = self.alarm is not None or self.code in self.codes.without_ranks
+        return is_launchers and not self.has_run
+
+    @property
+    def is_long(self) -> bool:
+        """Whether it took longer than any start does."""
+        return self.process_exit.duration_s > _LONGEST_START_S
+
+    @property
+    def codes(self) -> LauncherCodes:
+        """Which codes are mpirun's own."""
+        return codes_of(self.implementation)
+
+    @property
+    def is_own_code(self) -> bool:
+        """Whether mpirun's code is none that it uses itself, so that it is the program's."""
+        return self.process_exit.code is not None and self.code not in self.codes.own
+
+    def is_of_job(self, name: str) -> bool:
+        """Return whether a host of the job is called so, in short or in full.
+
+        Also for what nobody can tell: an empty name, or a job whose hosts are not known.
+        """
+        return not (name and self.hosts) or any(is_same_host(name, host) for host in self.hosts)
 
     @property
     def hides_stops(self) -> bool:
@@ -83,3 +133,9 @@ class Evidence:
             Implementation.INTEL_MPI,
             Implementation.MVAPICH,
         )
+
+
+def is_same_host(one: str, other: str) -> bool:
+    """Return whether two names are one host's: `w-1` and `w-1.job.ns.svc`."""
+    one, other = (name.lower().rstrip(".") for name in (one, other))
+    return one == other or one.startswith(f"{other}.") or other.startswith(f"{one}.")

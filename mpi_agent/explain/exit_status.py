@@ -16,9 +16,13 @@ def describe_exit(process_exit: ProcessExit) -> str:
     return describe_code(process_exit.code or 0)
 
 
-def describe_code(code: int) -> str:
-    """Return `exit code 7` or `exit code 137 (128 + SIGKILL)`."""
-    if _FIRST_SIGNAL_CODE <= code <= _LAST_SIGNAL_CODE:
+def describe_code(code: int, *, is_launchers: bool = False) -> str:
+    """Return `exit code 7` or `exit code 137 (128 + SIGKILL)`.
+
+    Args:
+        is_launchers: a launcher made it up, so that it tells of no signal.
+    """
+    if not is_launchers and _FIRST_SIGNAL_CODE <= code <= _LAST_SIGNAL_CODE:
         return f"exit code {code} (128 + {signal_name(code - 128)})"
     return f"exit code {code}"
 

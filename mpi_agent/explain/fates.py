@@ -10,8 +10,10 @@ from mpi_agent.job.amounts import render_memory
 from mpi_agent.job.hosts import fold_names
 from mpi_agent.job.worker_news import WorkerNews
 
-__all__ = ["evicted", "losses_in_words", "out_of_memory"]
+__all__ = ["EVICTED_WHY", "evicted", "losses_in_words", "out_of_memory"]
 
+EVICTED_WHY = "it was evicted"
+"""The reason of a HostLoss, whoever noticed it."""
 _EVICTED = ("was evicted", "were evicted")
 _EVICTED_IDLE = ("was evicted when no program ran there", "were evicted when no program ran there")
 _WENT_AWAY = ("went away", "went away")
@@ -49,15 +51,14 @@ def _fate_of(host: WorkerNews) -> tuple[str, str] | None:
 
 
 def losses_in_words(losses: Sequence[HostLoss]) -> str:
-    """Return `pi-worker-3 lost after 2 h 14 min: no answer on TCP since 12:01:07`.
+    """Return `pi-worker-3 lost after 2 h 14 min: no answer on TCP since 12:01:07`, or was evicted.
 
-    Hosts that were lost for the same reason are folded, with the time of the first one.
+    Empty for several: whoever noticed them together says more of them in the words of the alarm.
     """
-    reasons: dict[str, list[HostLoss]] = {}
-    for loss in losses:
-        reasons.setdefault(loss.why, []).append(loss)
-    return "; ".join(
-        f"{fold_names(tuple(loss.host for loss in lost))} lost "
-        f"after {describe_seconds(lost[0].after_s)}: {why}"
-        for why, lost in reasons.items()
-    )
+    if len(losses) != 1:
+        return ""
+    (loss,) = losses
+    after = f"after {describe_seconds(loss.after_s)}"
+    if loss.why == EVICTED_WHY:
+        return f"{loss.host} {_EVICTED[0]} {after}"
+    return f"{loss.host} lost {after}: {loss.why}"

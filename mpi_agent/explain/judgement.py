@@ -9,7 +9,10 @@ from mpi_agent.explain.exit_status import describe_exit
 from mpi_agent.job.alarms import HostLoss
 from mpi_agent.job.endings import Verdict
 
-__all__ = ["Judgement", "as_mpirun_said"]
+__all__ = ["UNKNOWN_FAILURE_CODE", "Judgement", "as_mpirun_said"]
+
+UNKNOWN_FAILURE_CODE = 1
+"""of a program that failed, where nothing tells with which code"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -22,6 +25,7 @@ class Judgement:
         named: those of which the summary says what became of them.
         is_explained: the summary says already which rank did what, to which a mere sign of it adds
             nothing.
+        has_known_code: the code is the program's or a rank's, and not only mpirun's.
         said: what mpirun said instead, in brackets with a blank before; empty where it agrees.
     """
 
@@ -32,6 +36,7 @@ class Judgement:
     losses: tuple[HostLoss, ...] = ()
     named: tuple[str, ...] = ()
     is_explained: bool = False
+    has_known_code: bool = False
 
 
 def as_mpirun_said(evidence: Evidence, *, unless: int | None = None) -> str:

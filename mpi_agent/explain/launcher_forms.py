@@ -6,6 +6,9 @@ on the stream on which it was recorded, where the streams can be told apart; and
 tag, except for what a rank's own library says. What it then may decide stands in `explain.ending`:
 words make a known failure more precise; a success they deny only by saying that a daemon is gone.
 
+About ten of these sentences stand in `explain.symptoms` as well, by a piece of them: there only a
+cause is looked for, in logs that may be cut, tagged or merged. Who changes one looks at the other.
+
 Source: tests/corpus/, Open MPI 4.1.4 and 5.0.11, MPICH 4.0.2, Intel MPI 2021.19, OpenSSH 9.2,
 2026-11; MPICH 5.0.2, 2026-11-30, `mpiexec -n 3` with a rank that kills itself, a missing program
 and a killed host.
@@ -17,7 +20,7 @@ import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
-from mpi_agent.explain.launcher_words import (
+from mpi_agent.explain.launcher_reports import (
     DaemonFate,
     DaemonWord,
     LauncherWords,

@@ -17,36 +17,34 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from mpi_agent.errors import WORKERS_LOST_CODE
-from mpi_agent.explain.evidence import Evidence
+from mpi_agent.explain.evidence import Evidence, is_same_host
 from mpi_agent.explain.exit_status import describe_seconds
-from mpi_agent.explain.fates import evicted
+from mpi_agent.explain.fates import EVICTED_WHY, evicted
 from mpi_agent.explain.judgement import Judgement, as_mpirun_said
-from mpi_agent.explain.launcher_words import DaemonFate, DaemonWord, LauncherWords
+from mpi_agent.explain.launcher_reports import DaemonFate, DaemonWord, LauncherWords
+from mpi_agent.explain.rank_failures import failure_seen
 from mpi_agent.job.alarms import HostLoss
 from mpi_agent.job.endings import Verdict
 from mpi_agent.job.hosts import fold_names
-from mpi_agent.job.stacks import Implementation
 from mpi_agent.job.worker_news import WorkerNews
 
 __all__ = ["judge_lost_daemons", "with_lost_workers"]
-
-_DAEMON_LOST_CODE = 205
-"""Source: Open MPI 4.1.4, `kill -9` of orted or of its container, 2026-11."""
-_DAEMON_FAILED_CODE = 255
 
 
 def judge_lost_daemons(evidence: Evidence, words: LauncherWords) -> Judgement | None:
     """Return that daemons were lost; None where the launcher does not say so.
 
     Only for a program that nobody ended: a launcher that is being ended says so too. A rank that it
-    names as the first to fail is the cause, and the daemons went after it.
+    names as the first to fail is the cause, and the daemons went after it. Which hosts
+    they are is told best by who did not answer afterwards: Hydra names none, and others may call a
+    host by the name of its machine.
     """
     if evidence.code and any(failure.is_first for failure in words.failures):
         return None
     lost = [word for word in words.daemons if _is_lost(word, evidence, words)]
     if not lost and not _says_so_by_its_code(evidence):
         return None
-    names = _without_short_twins([word.host for word in lost if word.host])
+    names = evidence.silent or _without_short_twins([word.host for word in lost if word.host])
     lasted_s = evidence.process_exit.duration_s
     whose = f" on {fold_names(names)}" if names else ""
     summary = f"the MPI daemon{whose} was lost after {describe_seconds(lasted_s)}"
@@ -66,12 +64,20 @@ def judge_lost_daemons(evidence: Evidence, words: LauncherWords) -> Judgement | 
 
 def _is_lost(word: DaemonWord, evidence: Evidence, words: LauncherWords) -> bool:
     if evidence.code == 0:
-        return word.denies_success
+        return word.denies_success and not evidence.is_hydra
+    ends_so = evidence.codes.of_daemon | evidence.codes.of_its_client
+    if evidence.process_exit.signal is None and evidence.code not in ends_so:
+        return False  # the program went on after it, and may have said it itself
     if word.fate is DaemonFate.GONE:
-        return evidence.had_ranks and not _is_about_ranks(words)
+        return evidence.has_run and not _is_about_ranks(words)
     if word.fate is DaemonFate.CLOSED:
-        return not _is_about_ranks(words)
+        return not _is_about_ranks(words) and _has_closed_under_mpirun(evidence)
     return word.fate is DaemonFate.LOST
+
+
+def _has_closed_under_mpirun(evidence: Evidence) -> bool:
+    """Return whether neither mpirun nor a rank ended before, after which connections close."""
+    return evidence.process_exit.signal is None and failure_seen(evidence) is None
 
 
 def _is_about_ranks(words: LauncherWords) -> bool:
@@ -80,12 +86,18 @@ def _is_about_ranks(words: LauncherWords) -> bool:
 
 
 def _says_so_by_its_code(evidence: Evidence) -> bool:
-    """Return whether Open MPI's code tells of a daemon; it would name a rank that ended so."""
-    if evidence.implementation is not Implementation.OPEN_MPI:
+    """Return whether Open MPI's code tells of a daemon; it would name a rank that ended so.
+
+    Only among several ranks: the code of a single one is handed on without a word.
+    """
+    is_open_mpi = evidence.implementation is not None and not evidence.is_hydra
+    if not is_open_mpi or evidence.process_exit.code not in evidence.codes.of_daemon:
         return False
-    if evidence.process_exit.code == _DAEMON_FAILED_CODE:
+    if evidence.starts_ranks_itself or evidence.np == 1:
+        return False
+    if evidence.process_exit.code in evidence.codes.of_start:
         return evidence.had_ranks and not any(host.rank_exits for host in evidence.news)
-    return evidence.process_exit.code == _DAEMON_LOST_CODE
+    return True
 
 
 def _without_short_twins(names: Sequence[str]) -> tuple[str, ...]:
@@ -105,13 +117,17 @@ def with_lost_workers(judged: Judgement, evidence: Evidence) -> Judgement:
     lost = [host for host in evidence.news if _counts_as_lost(host, evidence)]
     if not lost:
         return judged
-    ended = tuple(host for host in lost if host.is_lost)
-    if judged.verdict is Verdict.SUCCEEDED:
-        summary = f"the program cannot have finished: {evicted(ended)} while it ran"
-        named = tuple(host.host for host in ended)
-        judged = replace(judged, summary=summary, said=as_mpirun_said(evidence), named=named)
-    known = {loss.host for loss in judged.losses}
-    losses = [_loss(host, evidence) for host in lost if host.host not in known]
+    names = tuple(host.host for host in lost)
+    if not judged.named and all(_is_among(names, loss.host) for loss in judged.losses):
+        judged = Judgement(
+            verdict=Verdict.WORKERS_LOST,
+            code=WORKERS_LOST_CODE,
+            summary=_loss_in_words(lost, evidence),
+            said=as_mpirun_said(evidence),
+            named=names,
+        )
+    known = tuple(loss.host for loss in judged.losses)
+    losses = [_loss(host, evidence) for host in lost if not _is_among(known, host.host)]
     return replace(
         judged,
         verdict=Verdict.WORKERS_LOST,
@@ -120,12 +136,23 @@ def with_lost_workers(judged: Judgement, evidence: Evidence) -> Judgement:
     )
 
 
+def _is_among(names: Sequence[str], host: str) -> bool:
+    return any(is_same_host(name, host) for name in names)
+
+
+def _loss_in_words(lost: Sequence[WorkerNews], evidence: Evidence) -> str:
+    """Return who was lost: the beginning of the line, for it is the reason of all else."""
+    if evidence.code == 0:
+        return f"the program cannot have finished: {evicted(lost)} while it ran"
+    return f"{evicted(lost)} after {describe_seconds(evidence.process_exit.duration_s)}"
+
+
 def _counts_as_lost(host: WorkerNews, evidence: Evidence) -> bool:
     return host.is_lost or (evidence.code != 0 and host.is_evicted and host.ranks > 0)
 
 
 def _loss(host: WorkerNews, evidence: Evidence) -> HostLoss:
-    why = "evicted" if host.is_evicted else "it ended what was left of the program there"
+    why = EVICTED_WHY if host.is_evicted else "it ended what was left of the program there"
     return HostLoss(
         host=host.host, why=why, after_s=evidence.process_exit.duration_s, noticed_after_s=0.0
     )

@@ -19,57 +19,41 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from mpi_agent.explain.evidence import Evidence
-from mpi_agent.explain.launcher_words import LauncherWords, RankFailure
+from mpi_agent.explain.launcher_reports import LauncherWords, RankFailure
 from mpi_agent.job.stacks import Implementation
 from mpi_agent.job.worker_news import RankExit
 
-__all__ = ["failure_seen", "first_failure", "is_own_code", "may_be_clean_up"]
+__all__ = ["SOON_S", "failure_seen", "first_failure", "may_be_clean_up"]
 
 _SIGKILL, _SIGTERM = 9, 15
-_MPI_ERROR_OF_HYDRA, _MPI_ERROR_OF_OPEN_MPI = 15, 14
-"""With which the library itself ends a rank, most often because its peer is gone.
-
-Source: MPICH 4.0.2, `Abort(206115599) ... Fatal error in internal_Allreduce`, the low byte of
-MPI_ERR_OTHER, 2026-11; Open MPI 5.0.11, `An error occurred in Socket closed`, 2026-11-30: mpirun
-names that rank as the first, with `calling "abort"`, in four of six runs whose other rank had died
-of SIGSEGV or SIGKILL.
-"""
-_SOON_S = 1.0
+SOON_S = 1.0
 """What ends within this time of the first one may have been reported in another order."""
+_SLOW_S = 10.0
+"""How long a rank may take to die of a signal of its own while others are ended already.
 
-_CODES_OF_HYDRA = frozenset({15, 137, 141, 255})
-_CODES_OF_OPEN_MPI = frozenset({1, 14, 132, 183, 205, 213, 250, 255})
-"""With which the launchers end for reasons of their own; a program may use them too.
-
-Source: Open MPI 4.1.4: 132 program missing, 205 daemon lost, 255 a daemon failed; Open MPI 5.0.11:
-183 program missing, 213 and 250 bad usage; both 1 when they are told to end. Hydra: 255 nearly
-everything, 15 in MPICH when ranks were killed, 137 and 141 in Intel's; measured 2026-11.
+Source: MPICH 4.2.1 with UCX, 2026-11-30: a backtrace is written first, for seconds.
 """
-
-
-def is_own_code(evidence: Evidence) -> bool:
-    """Return whether mpirun's code is none that it uses itself, so that it is the program's."""
-    if evidence.process_exit.signal is not None:
-        return False
-    codes = _CODES_OF_HYDRA if evidence.is_hydra else _CODES_OF_OPEN_MPI
-    return evidence.code not in codes
+_LIKE_CLEAN_UP = 2
+_LAST_S = 30.0
+"""Where ranks may fail and the program goes on, only what failed so close to the end counts."""
 
 
 def first_failure(evidence: Evidence, words: LauncherWords) -> RankFailure | None:
     """Return the rank that failed first, as far as it is known; None for a program that has none.
 
-    A code of the program that nobody says more of is no failure of a known rank.
+    A code of the program that nobody says more of is no failure of a known rank. A success is
+    denied by a worker that saw a rank end badly, unless the program may go on without it.
     """
     if evidence.process_exit.signal is not None:
         return None  # mpirun itself was killed; what became of its ranks is no cause
     seen = failure_seen(evidence)
     if evidence.code == 0:
-        return seen
+        return None if evidence.may_lose_ranks else seen
     told = _told(evidence, words)
     if told is not None:
         return _before(seen, told, evidence)
     listed = _listed(evidence, words)
-    if is_own_code(evidence) and listed is None:
+    if evidence.is_own_code and listed is None:
         return seen if seen is not None and evidence.code in (seen.code, seen.shell_code) else None
     if seen is not None and not may_be_clean_up(seen, evidence):
         return seen
@@ -84,7 +68,7 @@ def _told(evidence: Evidence, words: LauncherWords) -> RankFailure | None:
     fits = [failure for failure in told if failure.shell_code in (evidence.code, None)]
     if fits:
         return fits[-1]
-    return told[-1] if told and not is_own_code(evidence) else None
+    return told[-1] if told and not evidence.is_own_code else None
 
 
 def failure_seen(evidence: Evidence) -> RankFailure | None:
@@ -96,9 +80,12 @@ def failure_seen(evidence: Evidence) -> RankFailure | None:
     for host, rank_exit in exits:
         if host in killed_hosts and rank_exit.signal == _SIGKILL:
             return _failure(host, rank_exit)
-    latest_s = exits[0][1].at_s + _SOON_S
+    latest_s = exits[0][1].at_s + SOON_S
     soon = [seen for seen in exits if seen[1].at_s <= latest_s]
-    own = [seen for seen in soon if seen[1].code == evidence.code and is_own_code(evidence)]
+    if all(_doubt(seen[1], evidence) >= _LIKE_CLEAN_UP for seen in soon):
+        slow_s = exits[0][1].at_s + _SLOW_S
+        soon += [seen for seen in exits[len(soon) :] if seen[1].at_s <= slow_s]
+    own = [seen for seen in soon if seen[1].code == evidence.code and evidence.is_own_code]
     first = own[0] if own else min(soon, key=lambda seen: (_doubt(seen[1], evidence), seen[1].at_s))
     return _failure(*first)
 
@@ -106,8 +93,14 @@ def failure_seen(evidence: Evidence) -> RankFailure | None:
 def _bad_exits(evidence: Evidence) -> Iterator[tuple[str, RankExit]]:
     for host in evidence.news:
         for rank_exit in host.rank_exits:
-            if rank_exit.is_bad and not _is_our_sweep(rank_exit, evidence):
+            if rank_exit.is_bad and not _is_no_cause(rank_exit, evidence):
                 yield host.host, rank_exit
+
+
+def _is_no_cause(seen: RankExit, evidence: Evidence) -> bool:
+    """Return whether the program is known to have gone on after it, or to have ended before it."""
+    is_early = seen.at_s < evidence.process_exit.ended_at_s - _LAST_S
+    return (evidence.may_lose_ranks and is_early) or _is_our_sweep(seen, evidence)
 
 
 def _is_our_sweep(seen: RankExit, evidence: Evidence) -> bool:
@@ -123,7 +116,7 @@ def _failure(host: str, seen: RankExit) -> RankFailure:
 def _doubt(seen: RankExit, evidence: Evidence) -> int:
     """Return how much an exit looks like a consequence of another one."""
     if may_be_clean_up(_failure("", seen), evidence):
-        return 2 if seen.signal == _SIGTERM else 3
+        return _LIKE_CLEAN_UP if seen.signal == _SIGTERM else _LIKE_CLEAN_UP + 1
     return 0 if seen.signal not in (None, _SIGKILL) else 1
 
 
@@ -133,18 +126,16 @@ def may_be_clean_up(failure: RankFailure, evidence: Evidence) -> bool:
     Hydra ends the others by KILL, Open MPI by TERM first.
     """
     if failure.signal is None:
-        return failure.code == _mpi_error(evidence)
+        return failure.code is not None and failure.code == evidence.codes.mpi_error
     return failure.signal == _SIGTERM or (failure.signal == _SIGKILL and evidence.is_hydra)
-
-
-def _mpi_error(evidence: Evidence) -> int:
-    return _MPI_ERROR_OF_HYDRA if evidence.is_hydra else _MPI_ERROR_OF_OPEN_MPI
 
 
 def _before(seen: RankFailure | None, told: RankFailure, evidence: Evidence) -> RankFailure:
     """Return whom workers saw, where the one that is named ended by an error of MPI itself."""
     code = evidence.code if told.shell_code is None else told.shell_code
-    is_doubtful = code == _mpi_error(evidence)
+    is_doubtful = code == evidence.codes.mpi_error
+    if seen is None and is_doubtful:
+        return _killed_for_memory(evidence) or told
     if seen is None or not is_doubtful or may_be_clean_up(seen, evidence):
         return told
     return seen
@@ -162,11 +153,11 @@ def _listed(evidence: Evidence, words: LauncherWords) -> RankFailure | None:
     code = evidence.code
     for failure in killed:
         number = failure.signal or 0
-        if number != _SIGKILL and (not is_own_code(evidence) or _says(code, number)):
+        if number != _SIGKILL and (not evidence.is_own_code or _says(code, number)):
             return failure
     is_intel = evidence.implementation is Implementation.INTEL_MPI
     is_complete = evidence.np is not None and len({f.rank for f in killed}) == evidence.np
-    if is_own_code(evidence) and not _says(code, _SIGKILL):
+    if evidence.is_own_code and not _says(code, _SIGKILL):
         return None
     if is_intel and code == 255 and not is_complete:
         return None
@@ -184,6 +175,6 @@ def _says(code: int, number: int) -> bool:
 def _killed_for_memory(evidence: Evidence) -> RankFailure | None:
     """Return that a rank was killed where memory ran out, when mpirun's code says nothing else."""
     hosts = [host.host for host in evidence.news if host.kills]
-    if not hosts or not evidence.is_hydra:
+    if not hosts or not (evidence.is_hydra or evidence.code == evidence.codes.mpi_error):
         return None
     return RankFailure(host=hosts[0] if len(hosts) == 1 else "", signal=_SIGKILL)

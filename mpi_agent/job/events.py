@@ -169,17 +169,19 @@ class RankFailed(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RanksStalled(Event):
-    """Nothing was written for long, and no rank used its CPU.
+    """Nothing was written for long.
 
     Attributes:
         why: one clause: who is idle and who is busy.
         silent_s: seconds since the last output.
         ends_program: the program is ended for it.
+        is_stalled: some rank was seen idle, so that this may be a hang; else it may just be silent.
     """
 
     why: str
     silent_s: float
     ends_program: bool
+    is_stalled: bool = True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -27,8 +27,8 @@ class HostFacts:
         open_files: that one process may have; None where there is no limit or nothing tells it.
         interfaces: of the network, without loopback.
         has_leftovers: processes of some run are there; whose it is, their run's id tells.
-        launchers: containers of launchers that began a run there, by the part that a run's id has
-            for each; none where no agent tells it.
+        launchers: those that began a run there, of any job, as `RunId.launcher` has them; none
+            where no agent tells it.
     """
 
     gpus: int | None = None

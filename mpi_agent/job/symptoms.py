@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import Enum
 
 from mpi_agent.job.endings import Verdict
 from mpi_agent.job.output import Stream
 
-__all__ = ["Finding", "Rank", "Symptom"]
+__all__ = ["Finding", "Kind", "Symptom", "root_of"]
 
 
-class Rank(Enum):
+class Kind(Enum):
     """How far a symptom stands from the root of what went wrong; the lower one explains more.
 
     A CAUSE is what went wrong, a SIGN is what one sees of it, a CONSEQUENCE is what launchers say
@@ -41,7 +42,7 @@ class Symptom:
     id: str
     pattern: re.Pattern[str]
     stacks: tuple[str, ...]
-    rank: Rank
+    kind: Kind
     verdict: Verdict | None
     cause: str
     remedy: str
@@ -57,6 +58,7 @@ class Finding:
         line: verbatim; empty where it is not from the output but from what the agent knows.
         line_number: 1-based within its stream; 0 where it is not from the output.
         host: where it was seen; empty where nothing tells.
+        is_past: the program went on for long after it, so that it is no reason for its end.
     """
 
     symptom: Symptom
@@ -65,3 +67,18 @@ class Finding:
     line_number: int = 0
     stream: Stream = Stream.MERGED
     host: str = ""
+    is_past: bool = False
+
+
+def root_of(findings: Iterable[Finding]) -> Finding | None:
+    """Return what may be called the cause of an ending, None where there is nothing of the kind.
+
+    A consequence is never called one, however alone it stands, nor is what the program outlived.
+
+    Args:
+        findings: the nearest to the root first.
+    """
+    for finding in findings:
+        if finding.symptom.kind is not Kind.CONSEQUENCE and not finding.is_past:
+            return finding
+    return None

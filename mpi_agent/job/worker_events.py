@@ -155,11 +155,13 @@ class MemoryExceeded(Event):
         kills: how many since the worker last looked.
         used_bytes: the most that was in use at a time; None where nothing tells it.
         limit_bytes: of the container; None where nothing tells it.
+        total_kills: how many since the container began.
     """
 
     kills: int
     used_bytes: int | None
     limit_bytes: int | None
+    total_kills: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -50,6 +50,9 @@ class WorkerNews:
         limit_bytes: of its container; None where nothing tells it.
         saw_ranks: ranks of this run were seen there.
         rank_exits: of ranks of this run, in the order in which they were seen to be gone.
+        throttled: in how many of the scheduler's periods its container had to pause for its CPU
+            limit while the run went on; 0 where nothing tells it.
+        periods: how many there were.
     """
 
     host: str
@@ -61,8 +64,11 @@ class WorkerNews:
     limit_bytes: int | None = None
     saw_ranks: bool = False
     rank_exits: tuple[RankExit, ...] = ()
+    throttled: int = 0
+    periods: int = 0
 
     @property
     def is_any(self) -> bool:
         """Whether it told anything that explains an ending."""
-        return self.is_evicted or self.is_lost or self.kills > 0 or bool(self.rank_exits)
+        was_short = self.kills > 0 or self.throttled > 0
+        return self.is_evicted or self.is_lost or was_short or bool(self.rank_exits)

@@ -3,30 +3,34 @@
 Each worker is an `mpi-agent worker` of its own on a loopback address of its own, reached by real
 ssh; the launcher is the real one. The names need not resolve: our ssh_config maps them. Everything
 lives in one temporary directory and is gone at the end, however the end comes.
+
+A worker that ends before the program was started ends the launch: its log says why. From then on it
+is for the launcher to notice, as in a cluster; and where the program may be begun again, another
+worker takes the place of one that ended, as a controller would have it.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
-import os
+import functools
 import random
-import shutil
 import signal
 import socket
 import subprocess
 import sys
-import tempfile
-from collections.abc import AsyncIterator, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from mpi_agent.children import Child, Children
 from mpi_agent.command_settings import JobSettings, LaunchSettings, LocalSettings
-from mpi_agent.errors import SettingsError, SshdEndedError, StateDirectoryError
-from mpi_agent.job.events import EventSink
+from mpi_agent.errors import SettingsError, SshdEndedError
+from mpi_agent.job.endings import ProcessExit, signal_name
+from mpi_agent.job.events import Event, EventSink, Noted, ProgramStarted
 from mpi_agent.job_access import LocalJob
 from mpi_agent.launcher import Launcher
+from mpi_agent.local.directories import temporary_directory, usable
 from mpi_agent.run.signals import SignalInbox
 from mpi_agent.ssh.keys import JobKey, make_job_key
 from mpi_agent.ssh.trust import SshTarget
@@ -76,32 +80,41 @@ class LocalCluster:
         self._settings = settings
         self._program = program
         self._environ = {n: v for n, v in environ.items() if not n.startswith("MPI_AGENT_")}
-        self._emit = emit
+        self._log = emit
+        self._has_started = False
+
+    def _emit(self, event: Event) -> None:
+        self._has_started = self._has_started or isinstance(event, ProgramStarted)
+        self._log(event)
 
     async def run(self, children: Children, inbox: SignalInbox) -> int:
         """Start workers, launch, end the workers; return the launcher's exit code.
 
         Raises:
-            MpiAgentError: what the launcher raises; or a worker ended before the program did.
+            MpiAgentError: what the launcher raises; or a worker ended before the program began.
         """
         with (
-            _temporary_directory(_usable(self._settings.state_dir or _TEMPORARY)) as root,
-            _temporary_directory(_usable(_SHARED_MEMORY, otherwise=_TEMPORARY)) as segments,
+            temporary_directory(usable(self._settings.state_dir or _TEMPORARY)) as root,
+            temporary_directory(usable(_SHARED_MEMORY, otherwise=_TEMPORARY)) as segments,
         ):
             key = make_job_key(open_state_directory(str(root / "launcher")))
-            async with self._workers(root, segments, key, children) as workers:
+            start = functools.partial(
+                self._start_worker, root=root, segments=segments, key=key, children=children
+            )
+            async with self._workers(start, children) as workers:
                 launcher = Launcher(
                     self._launch_settings(root),
                     self._program,
                     environ=self._environ,
                     emit=self._emit,
                     local=LocalJob(
-                        targets=tuple(worker.target for worker in workers),
+                        targets=tuple(worker.target for worker in workers.values()),
                         key=key,
                         search_path=(str(Path(sys.executable).parent),),
                     ),
                 )
-                return await _launch_while_alive(launcher, workers, children, inbox)
+                launch = launcher.launch(children, inbox)
+                return await self._launch_while_alive(launch, workers, start)
 
     def _launch_settings(self, root: Path) -> LaunchSettings:
         settings, names = self._settings, _worker_names(self._settings.workers)
@@ -116,22 +129,64 @@ class LocalCluster:
 
     @contextlib.asynccontextmanager
     async def _workers(
-        self, root: Path, segments: Path, key: JobKey, children: Children
-    ) -> AsyncIterator[tuple[_LocalWorker, ...]]:
+        self, start: Callable[[SshTarget], _LocalWorker], children: Children
+    ) -> AsyncIterator[dict[str, _LocalWorker]]:
         network = f"127.{random.randint(1, 254)}.{random.randint(0, 254)}"
-        workers: list[_LocalWorker] = []
+        workers: dict[str, _LocalWorker] = {}
         try:
             for index, name in enumerate(_worker_names(self._settings.workers)):
                 address = f"{network}.{index + 1}"
                 target = SshTarget(name=name, address=address, port=_free_port(address))
-                workers.append(self._start_worker(target, root, segments, key, children))
-            yield tuple(workers)
+                workers[name] = start(target)
+            yield workers
         finally:
-            await asyncio.gather(*(_end_worker(worker) for worker in workers))
+            await asyncio.gather(*map(_end_worker, workers.values()))
             await children.sweep(_LEFTOVER_GRACE_S)
 
+    async def _launch_while_alive(
+        self,
+        launch: Coroutine[None, None, int],
+        workers: dict[str, _LocalWorker],
+        start: Callable[[SshTarget], _LocalWorker],
+    ) -> int:
+        """Return the launcher's exit code, whatever becomes of workers once the program runs."""
+        launching = asyncio.create_task(launch)
+        lives = {asyncio.create_task(one.child.wait()): one for one in workers.values()}
+        try:
+            while not launching.done():
+                await asyncio.wait({launching, *lives}, return_when=asyncio.FIRST_COMPLETED)
+                for life in [life for life in lives if life.done() and not launching.done()]:
+                    worker = lives.pop(life)
+                    self._tell_end(worker, life.result())
+                    if self._settings.run.supervision.restarts.max_restarts:
+                        worker = workers[worker.target.name] = start(worker.target)
+                        lives[asyncio.create_task(worker.child.wait())] = worker
+            return launching.result()
+        finally:
+            for task in (launching, *lives):
+                task.cancel()
+            await asyncio.gather(launching, *lives, return_exceptions=True)
+
+    def _tell_end(self, worker: _LocalWorker, end: ProcessExit) -> None:
+        """Note that a worker ended under the program.
+
+        Raises:
+            SshdEndedError: the program has not begun.
+        """
+        if self._has_started:
+            how = signal_name(end.signal) if end.signal is not None else f"exit code {end.code}"
+            self._emit(Noted(text=f'"{worker.target.name}" ended with {how} under the program'))
+            return
+        error = SshdEndedError(
+            f'cannot go on: "{worker.target.name}" ended before the program began',
+            hint="its log says why",
+            evidence=_last_lines(worker.log),
+        )
+        error.exit_code = end.code or SshdEndedError.exit_code
+        raise error
+
     def _start_worker(
-        self, target: SshTarget, root: Path, segments: Path, key: JobKey, children: Children
+        self, target: SshTarget, *, root: Path, segments: Path, key: JobKey, children: Children
     ) -> _LocalWorker:
         log = root / f"{target.name}.log"
         argv = (
@@ -154,7 +209,7 @@ class LocalCluster:
             self._settings.sshd.value,
         )
         own = _own_places(segments / target.name, root / f"{target.name}.tmp")
-        with log.open("wb") as stream:
+        with log.open("ab") as stream:
             child = children.start(
                 argv,
                 env={**_ONE_HOST_NAME, **self._environ, **own},
@@ -178,57 +233,10 @@ def _own_places(segments: Path, temporary: Path) -> dict[str, str]:
     Source: seen 2026-11-30 without this: Open MPI 5.0.11 in mca_btl_sm_poll_handle_frag, 2 of 8
     runs (`vader` is its name in Open MPI 4); orted of 4.1.4 in hwloc_shmem_topology_write.
     """
-    segments.mkdir()
-    temporary.mkdir()
+    segments.mkdir(exist_ok=True)
+    temporary.mkdir(exist_ok=True)
     backing = {f"OMPI_MCA_{name}_backing_directory": str(segments) for name in _SEGMENT_MAKERS}
     return {**backing, "TMPDIR": str(temporary)}
-
-
-def _usable(parent: str, *, otherwise: str | None = None) -> str:
-    """Return a directory in which we may make one of our own.
-
-    Raises:
-        StateDirectoryError: we may not, and there is nothing to fall back to.
-    """
-    if Path(parent).is_dir() and os.access(parent, os.W_OK | os.X_OK):
-        return parent
-    if otherwise is not None:
-        return _usable(otherwise)
-    raise StateDirectoryError(
-        f'cannot keep the job\'s files in "{parent}": it is no directory that can be written to',
-        hint="name another one with --state-dir",
-    )
-
-
-def _own_prefix() -> str:
-    """Return a prefix that only runs in our pid namespace have: a pid means nothing elsewhere."""
-    return f"mpi-agent-local-{Path('/proc/self/ns/pid').stat().st_ino}-"
-
-
-def _remove_leftovers(parent: str) -> None:
-    """Remove what an earlier run of ours left because it was killed: its pid is gone."""
-    for left in Path(parent).glob(f"{_own_prefix()}[0-9]*-*"):
-        pid = left.name.removeprefix(_own_prefix()).split("-")[0]
-        with contextlib.suppress(OSError):
-            if left.stat().st_uid == os.getuid() and not Path(f"/proc/{pid}").exists():
-                shutil.rmtree(left, ignore_errors=True)
-
-
-@contextlib.contextmanager
-def _temporary_directory(parent: str) -> Iterator[Path]:
-    """Provide a directory with a short path: sockets below it may have 108 bytes."""
-    _remove_leftovers(parent)
-    try:
-        root = Path(tempfile.mkdtemp(prefix=f"{_own_prefix()}{os.getpid()}-", dir=parent))
-    except OSError as error:
-        raise StateDirectoryError(
-            f'cannot keep the job\'s files in "{parent}": {error.strerror}',
-            hint="name a writable directory with --state-dir",
-        ) from error
-    try:
-        yield root
-    finally:
-        shutil.rmtree(root, ignore_errors=True)
 
 
 def _free_port(address: str) -> int:
@@ -236,33 +244,6 @@ def _free_port(address: str) -> int:
         probe.bind((address, 0))
         port: int = probe.getsockname()[1]
         return port
-
-
-async def _launch_while_alive(
-    launcher: Launcher,
-    workers: tuple[_LocalWorker, ...],
-    children: Children,
-    inbox: SignalInbox,
-) -> int:
-    """Return the launcher's exit code; a worker that ends first ends the launch."""
-    launch = asyncio.create_task(launcher.launch(children, inbox))
-    lives = {asyncio.create_task(worker.child.wait()): worker for worker in workers}
-    try:
-        await asyncio.wait({launch, *lives}, return_when=asyncio.FIRST_COMPLETED)
-        if launch.done():
-            return launch.result()
-        worker = next(worker for life, worker in lives.items() if life.done())
-        error = SshdEndedError(
-            f'cannot go on: "{worker.target.name}" ended before the program did',
-            hint="its log says why",
-            evidence=_last_lines(worker.log),
-        )
-        error.exit_code = (await worker.child.wait()).code or SshdEndedError.exit_code
-        raise error
-    finally:
-        for task in (launch, *lives):
-            task.cancel()
-        await asyncio.gather(launch, *lives, return_exceptions=True)
 
 
 def _last_lines(log: Path) -> tuple[str, ...]:

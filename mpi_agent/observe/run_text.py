@@ -19,7 +19,7 @@ from mpi_agent.job.events import (
 )
 from mpi_agent.job.hosts import fold_names
 from mpi_agent.job.output import Stream
-from mpi_agent.job.symptoms import Finding
+from mpi_agent.job.symptoms import Finding, root_of
 
 __all__ = ["render_details", "render_run_event"]
 
@@ -51,6 +51,8 @@ def _render_trouble(event: Event) -> str | None:
     match event:
         case RankFailed(host=host, rank=rank, how=how):
             return f"rank {rank} on {host} ended with {how}"
+        case RanksStalled(why=why, silent_s=silent_s, is_stalled=False):
+            return f"silent for {silent_s:.0f} s, but {why}"
         case RanksStalled(why=why, silent_s=silent_s, ends_program=ends_program):
             then = "; the program is ended" if ends_program else ""
             return f"ranks stalled silent_s={silent_s:.0f}: {why}{then}"
@@ -84,29 +86,42 @@ def render_details(event: Event) -> tuple[str, ...]:
     """Return what is told above an event's line, a line each; empty for most events.
 
     Of an ending: the cause, what to do about it, the line of the output that shows it, and what
-    followed from it, which launchers write most about.
+    followed from it, which launchers write most about. What is no cause is not called one.
     """
-    if not isinstance(event, ProgramEnded | AttemptEnded) or not event.ending.findings:
+    if not isinstance(event, ProgramEnded | AttemptEnded):
         return ()
-    first, *others = event.ending.findings
-    cause = f"cause: {first.cause}{_seen_on(first)} [{first.symptom.id}]"
-    is_told = first.cause in event.ending.summary
-    lines = [f"symptom: {first.symptom.id}" if is_told else cause]
-    lines.append(f"remedy: {first.symptom.remedy}")
-    if first.line_number:
-        lines.append(f"{_place_of(first)}: {first.line}")
-    lines += (f"then: {other.cause}{_placed(other)}" for other in others[:_MOST_FOLLOWERS])
-    if left_out := len(others) - _MOST_FOLLOWERS:
-        lines += [f"then: {left_out} more"] if left_out > 0 else []
+    findings = event.ending.findings
+    root = root_of(findings)
+    lines = _render_root(root, event.ending.summary) if root is not None else []
+    others = [finding for finding in findings if finding is not root]
+    lines += (f"{_relation(other, root)}: {_told(other)}" for other in others[:_MOST_FOLLOWERS])
+    if (left_out := len(others) - _MOST_FOLLOWERS) > 0:
+        lines.append(f"then: {left_out} more")
     return tuple(lines)
+
+
+def _render_root(root: Finding, summary: str) -> list[str]:
+    cause = f"cause: {root.cause}{_seen_on(root)} [{root.symptom.id}]"
+    lines = [f"symptom: {root.symptom.id}" if root.cause in summary else cause]
+    lines.append(f"remedy: {root.symptom.remedy}")
+    if root.line_number:
+        lines.append(f"{_place_of(root)}: {root.line}")
+    return lines
+
+
+def _relation(finding: Finding, root: Finding | None) -> str:
+    """Return how something else that was found stands to the root."""
+    if finding.is_past:
+        return "before"
+    return "then" if root is not None else "seen"
+
+
+def _told(finding: Finding) -> str:
+    return f"{finding.cause} ({_place_of(finding)})" if finding.line_number else finding.cause
 
 
 def _seen_on(finding: Finding) -> str:
     return f" on {finding.host}" if finding.host and finding.host not in finding.cause else ""
-
-
-def _placed(finding: Finding) -> str:
-    return f" ({_place_of(finding)})" if finding.line_number else ""
 
 
 def _place_of(finding: Finding) -> str:

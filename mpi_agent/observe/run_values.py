@@ -18,7 +18,7 @@ from mpi_agent.job.events import (
     WorkersSwept,
     WorkerSuspected,
 )
-from mpi_agent.job.symptoms import Finding
+from mpi_agent.job.symptoms import Finding, root_of
 from mpi_agent.observe.json_text import JsonObject
 
 __all__ = ["ending_values", "is_trouble", "loss_values", "past_values", "run_event_values"]
@@ -45,7 +45,12 @@ def _trouble_values(event: Event) -> JsonObject:
         case RankFailed(host=host, rank=rank, how=how):
             return {"host": host, "rank": rank, "how": how}
         case RanksStalled(why=why, silent_s=silent_s, ends_program=ends_program):
-            return {"why": why, "silent_s": silent_s, "ends_program": ends_program}
+            return {
+                "why": why,
+                "silent_s": silent_s,
+                "ends_program": ends_program,
+                "is_stalled": event.is_stalled,
+            }
         case WorkerSuspected(host=host, why=why):
             return {"host": host, "why": why}
         case WorkerReturned(host=host, silent_s=silent_s):
@@ -79,10 +84,11 @@ def ending_values(ending: Ending) -> JsonObject:
 
 def past_values(ending: Ending) -> JsonObject:
     """Return how an attempt ended that was not the last, in short."""
+    root = root_of(ending.findings)
     return {
         **_short_values(ending),
         "lost": tuple(loss.host for loss in ending.losses),
-        "symptom": ending.findings[0].symptom.id if ending.findings else None,
+        "symptom": root.symptom.id if root else None,
     }
 
 
@@ -113,6 +119,8 @@ def _finding_values(finding: Finding) -> JsonObject:
     is_seen = finding.line_number > 0
     return {
         "symptom": finding.symptom.id,
+        "kind": finding.symptom.kind.name.lower(),
+        "is_past": finding.is_past,
         "cause": finding.cause,
         "remedy": finding.symptom.remedy,
         "line": finding.line if is_seen else None,
@@ -129,4 +137,6 @@ def is_trouble(event: Event) -> bool:
             return ending.verdict is not Verdict.SUCCEEDED
         case WorkersSwept(left=left, silent=silent):
             return left > 0 or bool(silent)
-    return isinstance(event, RankFailed | RanksStalled | WorkerSuspected | WorkerLost)
+    if isinstance(event, RanksStalled):
+        return event.is_stalled
+    return isinstance(event, RankFailed | WorkerSuspected | WorkerLost)

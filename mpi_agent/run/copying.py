@@ -96,7 +96,10 @@ class Copier:
         await self._ended.wait()
 
     def abandon(self) -> None:
-        """Take what is there and write no more; the thread ends when its write comes back."""
+        """Take what is there and write no more; the thread ends when its write comes back.
+
+        It waits for `took`: not in the event loop.
+        """
         self._drops = True
         self.stop()
         in_hand, self._in_hand = self._in_hand, b""

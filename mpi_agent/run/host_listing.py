@@ -15,17 +15,13 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from mpi_agent.run.host_scripts import ENVIRONMENT_MARK, RANK_VARIABLES, Target
+from mpi_agent.mpi_processes import DAEMON_NAMES, RANK_VARIABLES
+from mpi_agent.run.host_scripts import ENVIRONMENT_MARK, Target
 from mpi_agent.variable_names import RUN_ID_VARIABLE
 
 __all__ = ["HostListing", "HostProcess", "RunOnHost", "read_listing", "run_on_host"]
 
 _TICKS_PER_S = 100
-_DAEMONS = frozenset({"orted", "prted", "hydra_pmi_proxy", "hydra_bstrap_pr"})
-"""As the kernel names them, in 15 bytes.
-
-Source: Open MPI 4.1.4 and 5.0.11, MPICH 4.0.2 and 5.0.2, Intel MPI 2021.18, seen 2026-11-30.
-"""
 _STAT = re.compile(r"(\d+) \((.*)\) (\S) (.*)")
 _VARIABLE = re.compile(rf"/proc/(\d+){re.escape(ENVIRONMENT_MARK)}(\w+)=(.*)")
 _RANK = re.compile(r"[0-9]{1,10}")
@@ -57,7 +53,7 @@ class HostProcess:
     @property
     def is_daemon(self) -> bool:
         """Whether it is what launchers start on a host."""
-        return self.name in _DAEMONS
+        return self.name in DAEMON_NAMES
 
     @property
     def starts_ranks(self) -> bool:

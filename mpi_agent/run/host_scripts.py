@@ -13,16 +13,21 @@ import shlex
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from mpi_agent.mpi_processes import RANK_VARIABLES
+from mpi_agent.run_id import RunId
 from mpi_agent.ssh.errands import ANSWER_BEGINS, ANSWER_ENDS
-from mpi_agent.variable_names import RUN_ID_VARIABLE
+from mpi_agent.ssh.worker_protocol import render_call
+from mpi_agent.ssh.worker_words import Call, Verb
+from mpi_agent.variable_names import RUN_ID_VARIABLE, WORKER_CALL_VARIABLE
 
 __all__ = [
+    "CLEANED_MARK",
     "ENVIRONMENT_MARK",
     "MOST_TARGETS",
-    "RANK_VARIABLES",
     "READ_VARIABLES",
     "SHARED_MEMORY",
     "Target",
+    "clean_line",
     "end_line",
     "list_line",
     "remove_line",
@@ -30,10 +35,12 @@ __all__ = [
     "signal_line",
 ]
 
-RANK_VARIABLES = ("OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK")
 READ_VARIABLES = (RUN_ID_VARIABLE, *RANK_VARIABLES, "SSH_CONNECTION")
 ENVIRONMENT_MARK = "/environ:"
 """between the directory of a process below /proc and one of its variables"""
+
+CLEANED_MARK = "cleaned="
+"""before an agent's answer"""
 
 MOST_TARGETS = 2000
 """Source: execve(2): one argument, as which a login's command is handed on, has 131,072 bytes."""
@@ -110,6 +117,23 @@ def end_line(targets: Iterable[Target], *, grace_s: float) -> str:
         f"W() {{ i=0; while L && [ $i -lt $1 ]; do sleep $q; i=$((i+1)); done; }}; "
         f"if sleep 0.1; then q=0.1; m={most}; k=10; else q=1; m={max(1, round(grace_s))}; k=1; fi; "
         "S TERM; W $m; S KILL; W $k; "
+    )
+
+
+def clean_line(run_id: RunId) -> str:
+    """Return the command that has a host's agent end what former runs of a job left.
+
+    It prints a mark and the agent's answer, nothing on a host without an agent, and the mark alone
+    where the agent is gone.
+
+    Args:
+        run_id: of the run that begins.
+    """
+    call = render_call(Call(verb=Verb.CLEAN, run_id=str(run_id))).decode().strip()
+    words = call.replace('"', '\\"')
+    return _command(
+        f'w="${WORKER_CALL_VARIABLE}"; '
+        f'[ -n "$w" ] && [ -r "$w" ] && echo "{CLEANED_MARK}$(/bin/sh "$w" clean "{words}")"; '
     )
 
 

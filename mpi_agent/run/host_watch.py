@@ -3,6 +3,8 @@
 A host whose agent is heard is not probed. Every other one is looked at every few seconds, and a
 suspect about once a second. No name is looked up for that: hosts are where the wait found them. A
 name is looked up once when its host is lost, to tell a pod that was replaced.
+
+A host on which nothing of the program runs may be lost: the program does not need it.
 """
 
 from __future__ import annotations
@@ -38,6 +40,8 @@ _LONGEST_TICK_S = 0.5
 _TICKS_IN_A_TIMEOUT = 30
 _MOST_TOLD = 16
 _MOST_LOOKUPS = 16
+_OVER = frozenset({Life.LOST, Life.DEPARTED})
+"""of whom nothing more is to be learned"""
 
 
 class Probe(Protocol):
@@ -95,6 +99,8 @@ class HostWatch:
         *,
         emit: EventSink,
         heard: Callable[[str], Heard | None],
+        is_idle: Callable[[str], bool],
+        gone: Callable[[str], None],
         look_up: NameLookup | None,
         probe: Probe,
         most_probes: int,
@@ -102,6 +108,8 @@ class HostWatch:
         self._patience = patience
         self._emit = emit
         self._heard = heard
+        self._is_idle = is_idle
+        self._gone = gone
         self._look_up = look_up
         self._probe = probe
         self._began_at_s = now_s = _now_s()
@@ -152,6 +160,8 @@ class HostWatch:
         untold = []
         for host in self._hosts:
             self._listen(host, now_s)
+            if host.life.life in _OVER:
+                continue
             if not host.is_heard and not host.is_probed and now_s >= host.next_probe_s:
                 host.is_probed = True
                 self._probes.start(self._look_at(host))
@@ -210,7 +220,12 @@ class HostWatch:
             return True
         assert change.reason is not None
         if change.life is Life.LOST:
-            self._lose(host, change, change.reason)
+            self._gone(change.host)
+            if self._is_idle(change.host):
+                text = f"{change.host} is lost, {change.reason.clause(_time_of_day)}"
+                self._emit(Noted(text=f"{text}; nothing of the program ran there"))
+            else:
+                self._lose(host, change, change.reason)
             return True
         if sum(one.is_told for one in self._hosts) >= _MOST_TOLD:
             return False
@@ -242,8 +257,8 @@ class HostWatch:
         )
         for loss in losses:
             self._emit(WorkerLost(loss=loss.loss))
-        stayed = [host for host in self._hosts if host.life.life is not Life.DEPARTED]
-        return alarm_of(losses, of=len(stayed), clock=_time_of_day)
+        left = [host for host in self._hosts if host.life.life not in _OVER]
+        return alarm_of(losses, of=len(losses) + len(left), clock=_time_of_day)
 
 
 def _time_of_day(at_s: float) -> str:

@@ -8,26 +8,30 @@ with is a plain host.
 from __future__ import annotations
 
 import asyncio
+import itertools
 import signal
 from collections.abc import Collection, Iterable, Sequence
 from typing import Protocol
 
 from mpi_agent.job.events import EventSink, WorkersSwept
 from mpi_agent.job.run_reports import HostPresence, HostSwept, HostUsage, SignalPassed
+from mpi_agent.run.stopping import Told
 from mpi_agent.ssh.trust import SshTarget
 
 __all__ = [
-    "END_LIMIT_S",
     "AgentHosts",
     "HostsOfRun",
     "LocalHost",
     "LoginHosts",
     "sum_of_sweeps",
-    "told_all",
+    "whom_told",
 ]
 
-END_LIMIT_S = 10.0
-"""for all that is done on hosts when a run has ended"""
+_LOOK_AGAIN_S = 0.25
+"""how often late ranks are looked for: a script's next mpirun has them up in half a second"""
+_LOOKS_A_LOGIN = 8
+_LOOKS_A_LOOK = 10
+"""at most one tenth of the time is spent on looking"""
 
 
 class AgentHosts(Protocol):
@@ -50,10 +54,8 @@ class AgentHosts(Protocol):
     async def measure(self) -> tuple[HostUsage, ...]:
         """Return what ranks used until now, where it is told."""
 
-    async def end(
-        self, exit_code: int, summary: str = "", *, is_final: bool = True, limit_s: float = ...
-    ) -> tuple[HostSwept, ...]:
-        """Tell workers that the run is over; strangers are left out."""
+    async def sweep(self, *, limit_s: float = ...) -> tuple[HostSwept, ...]:
+        """Let workers end what is left of the run; strangers are left out."""
 
 
 class LoginHosts(Protocol):
@@ -87,6 +89,9 @@ class LoginHosts(Protocol):
 
 class LocalHost(Protocol):
     """What is used of `own_ranks.OwnRanks`."""
+
+    async def watch(self) -> None:
+        """Note what only a look meanwhile shows, until cancelled."""
 
     def presence(self) -> HostPresence:
         """Return what is here."""
@@ -124,6 +129,7 @@ class HostsOfRun:
         self._agents = agents
         self._plain = plain
         self._own = own
+        self._given_up: set[str] = set()
         self._emit = emit
 
     @property
@@ -136,12 +142,18 @@ class HostsOfRun:
 
     def give_up(self, host: str) -> None:
         """Note that a host is lost: nobody waits for a word of it any more."""
+        self._given_up.add(host)
         self._agents.give_up(host)
         self._plain.give_up(host)
 
     def begin(self) -> None:
         """Note that mpirun is started now."""
         self._plain.begin()
+
+    async def watch_here(self) -> None:
+        """Note what ranks in this container use, until cancelled: it is removed at the end."""
+        if self._own is not None:
+            await self._own.watch()
 
     def known_presence(self) -> tuple[HostPresence, ...]:
         """Return what of the run is where, as far as nobody needs to be asked."""
@@ -159,17 +171,37 @@ class HostsOfRun:
         told = await self._plain.presence(asked) if asked else ()
         return (*self.known_presence(), *told)
 
-    async def pass_signal(self, sig: signal.Signals) -> bool:
-        """Send a signal to all ranks; return True only if every host did so.
+    async def pass_signal(self, sig: signal.Signals) -> Told:
+        """Send a signal to all ranks; return whom it reached.
 
-        A host that was not heard of counts as one that did not.
+        A host that was not heard of counts as one that did not answer; one that was given up does
+        not count.
         """
         has_plain = bool(self.plain_names)
         own = (self._own.pass_signal(sig),) if self._own is not None else ()
         agents, plain = await asyncio.gather(
             self._agents.pass_signal(sig), self._plain.pass_signal(sig) if has_plain else _nothing()
         )
-        return told_all(self._targets, (*agents, *plain)) and told_all((), own)
+        passed = (answer for answer in (*own, *agents, *plain) if answer.host not in self._given_up)
+        return whom_told(self._targets.keys() - self._given_up, passed)
+
+    async def late_ranks(self, told: Told) -> None:
+        """Return once there are ranks on a host that had none when others were told, or since.
+
+        Plain hosts that had ranks are not asked again; the others are, every two seconds.
+        """
+        clock = asyncio.get_running_loop().time
+        empty = set(told.without_ranks)
+        for number in itertools.count():
+            began_s = clock()
+            logins = empty.intersection(self.plain_names) if number % _LOOKS_A_LOGIN == 0 else ()
+            for host in await self.presence(logins):
+                if host.ranks == 0 and host.had_ranks:
+                    empty.add(host.host)
+                elif host.ranks > 0 and host.host in empty:
+                    return
+            pause_s = max(_LOOK_AGAIN_S, _LOOKS_A_LOOK * (clock() - began_s))
+            await asyncio.sleep(min(pause_s, _LOOK_AGAIN_S * _LOOKS_A_LOGIN))
 
     async def measure(self) -> tuple[HostUsage, ...]:
         """Return what the ranks used until now, of those hosts that answer."""
@@ -180,29 +212,19 @@ class HostsOfRun:
         )
         return (*own, *agents, *plain)
 
-    async def end(
-        self,
-        exit_code: int,
-        summary: str = "",
-        *,
-        is_final: bool = True,
-        limit_s: float = END_LIMIT_S,
-        why: str = "the program ended",
+    async def sweep(
+        self, *, limit_s: float, why: str = "the program ended"
     ) -> tuple[HostSwept, ...]:
-        """End what is left of the run everywhere, and tell workers that it is over.
+        """End what is left of the run everywhere.
 
         Mpirun must be gone. It returns within the limit and a second, and tells the sum of it.
-
-        Args:
-            summary: how the run ended, for the logs of workers.
-            is_final: False where the program is begun again.
         """
         loop = asyncio.get_running_loop()
         began_at_s = loop.time()
         has_plain = bool(self.plain_names)
         own, agents, plain = await asyncio.gather(
             self._end_here(limit_s),
-            self._agents.end(exit_code, summary, is_final=is_final, limit_s=limit_s),
+            self._agents.sweep(limit_s=limit_s),
             self._plain.end(limit_s=limit_s) if has_plain else _nothing(),
         )
         swept = (*own, *agents, *plain)
@@ -224,10 +246,14 @@ class HostsOfRun:
             return ()
 
 
-def told_all(hosts: Iterable[str], passed: Iterable[SignalPassed]) -> bool:
-    """Return whether every host sent a signal on, and no other one failed to."""
+def whom_told(hosts: Iterable[str], passed: Iterable[SignalPassed]) -> Told:
+    """Return whom a signal reached, where these hosts and others were to send it on."""
     answers = {answer.host: answer.ranks for answer in passed}
-    return all(ranks is not None for ranks in answers.values()) and answers.keys() >= set(hosts)
+    return Told(
+        everywhere=None not in answers.values() and answers.keys() >= set(hosts),
+        ranks=sum(ranks or 0 for ranks in answers.values()),
+        without_ranks=tuple(host for host, ranks in answers.items() if ranks == 0),
+    )
 
 
 def sum_of_sweeps(swept: Sequence[HostSwept], *, took_s: float, why: str) -> WorkersSwept:

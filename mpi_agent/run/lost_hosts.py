@@ -33,6 +33,7 @@ class LostHosts:
         hosts: as the wait found them; those without an address are passed over.
         worker_timeout_s: silence after which one is lost; None for never.
         heard: what the channel to a host tells; None where there is none.
+        is_idle: whether it is known of a host that nothing of the program runs there.
         look_up: finds where a name leads to now; None where nobody can.
         gone: is told of each host that is lost.
     """
@@ -44,6 +45,7 @@ class LostHosts:
         worker_timeout_s: float | None,
         emit: EventSink,
         heard: Callable[[str], Heard | None] = lambda _: None,
+        is_idle: Callable[[str], bool] = lambda _: False,
         look_up: NameLookup | None = None,
         gone: Callable[[str], None] = lambda _: None,
         probe: Probe = probe_host,
@@ -53,13 +55,17 @@ class LostHosts:
         self._patience = Patience(timeout_s=worker_timeout_s) if worker_timeout_s else None
         self._emit = emit
         self._heard = heard
+        self._is_idle = is_idle
         self._look_up = look_up
         self._gone = gone
         self._probe = probe
         self._room = room
 
     async def noticed(self) -> Alarm:
-        """Return which hosts are lost, once some are; else never. It begins with the program."""
+        """Return which hosts are lost, once some are; else never. It begins with the program.
+
+        Where nothing of the program ran that is noted, and no reason to end it.
+        """
         if self._patience is None or not self._known:
             await asyncio.Event().wait()
             raise AssertionError("nobody sets that event")
@@ -69,14 +75,13 @@ class LostHosts:
             self._patience,
             emit=self._emit,
             heard=self._heard,
+            is_idle=self._is_idle,
+            gone=self._gone,
             look_up=self._look_up,
             probe=self._probe,
             most_probes=max(_FEWEST_PROBES, min(_MOST_PROBES, room)),
         )
         try:
-            alarm = await watch.until_lost()
-            for loss in alarm.losses:
-                self._gone(loss.host)
-            return alarm
+            return await watch.until_lost()
         finally:
             await watch.close()

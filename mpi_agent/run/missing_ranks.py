@@ -103,6 +103,11 @@ class StartedHosts:
             self._most_ranks[host.host] = most
 
     @property
+    def knows_any(self) -> bool:
+        """Whether anything is known of any host."""
+        return bool(self._seen)
+
+    @property
     def ranks_were_seen(self) -> bool:
         """Whether a rank has started anywhere."""
         return any(self._most_ranks.values())
@@ -115,6 +120,22 @@ class StartedHosts:
         if self._terms.come_at_once and self.ranks_were_seen:
             return True
         return not self.waited_for
+
+    @property
+    def may_grow(self) -> bool:
+        """Whether it is not known yet on how many hosts ranks are, though all have started."""
+        return self._terms.may_idle and sum(self._most_ranks.values()) < self._terms.np
+
+    @property
+    def host_count(self) -> int:
+        """On how many hosts ranks are, or were, once all have started.
+
+        Where none may stay idle those count, too, on which nobody could see any.
+        """
+        seen = sum(most > 0 for most in self._most_ranks.values())
+        may_be_unseen = not self._terms.may_idle and seen < len(self._terms.hosts)
+        is_np_seen = sum(self._most_ranks.values()) >= self._terms.np
+        return len(self._terms.hosts) if may_be_unseen and not is_np_seen else seen
 
     @property
     def waited_for(self) -> tuple[str, ...]:

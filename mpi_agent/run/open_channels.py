@@ -15,45 +15,21 @@ from collections.abc import Callable, Sequence
 
 from mpi_agent.job.events import Event, EventSink, Noted, RankFailed
 from mpi_agent.job.hosts import fold_names
-from mpi_agent.run.channel_talk import ChannelTalk, over_within
+from mpi_agent.run.channel_talk import ChannelTalk, interval_s, set_within
 from mpi_agent.run.watched_worker import WatchedWorker
 from mpi_agent.ssh.remote import ChannelBrokenError, NoAgentError, WorkerChannel, Workers
 from mpi_agent.ssh.worker_words import Call, Line, Over, Refused, Watching
 
-__all__ = ["OpenChannels", "interval_s"]
+__all__ = ["OpenChannels"]
 
 _MOST_LOGINS = 16
 _MOST_RANKS_TOLD = 16
 """that failed: what ended first is what matters, and mpirun ends all others after it"""
-_LONGEST_INTERVAL_S = 15.0
-_SHORTEST_INTERVAL_S = 0.05
 _INTERVALS_OF_SILENCE = 2
 _FIRST_LINE_LIMIT_S = 15.0
 _FIRST_PAUSE_S = 0.5
 _LONGEST_PAUSE_S = 10.0
 _LOOK_S = 0.5
-_FEW, _MANY = 64, 1000
-_OFTEN, _SELDOM = 1 / 5, 1 / 3
-"""of the timeout, between two words to one of few workers, or of many"""
-
-
-def interval_s(
-    lease_s: float | None, *, worker_timeout_s: float | None = None, count: int = 1
-) -> float:
-    """Return how often a worker is told that its launcher lives: four times in its lease or more.
-
-    It answers, so its silence is noticed as soon as `liveness` wants it. With many workers it is
-    asked less often: each answer costs the launcher, whose ranks need its processors too.
-
-    Args:
-        worker_timeout_s: silence after which a worker is lost; None where that is never.
-        count: how many workers are watched.
-    """
-    usual_s = _LONGEST_INTERVAL_S if lease_s is None else lease_s / 4
-    if worker_timeout_s is not None:
-        crowd = min(max((count - _FEW) / (_MANY - _FEW), 0.0), 1.0)
-        usual_s = min(usual_s, worker_timeout_s * (_OFTEN + crowd * (_SELDOM - _OFTEN)))
-    return min(max(usual_s, _SHORTEST_INTERVAL_S), _LONGEST_INTERVAL_S)
 
 
 class OpenChannels:
@@ -91,7 +67,9 @@ class OpenChannels:
         self._channels = asyncio.Semaphore()
         self._logins = asyncio.Semaphore(_MOST_LOGINS)
         self._has_dialled = asyncio.Event()
-        self._is_over = asyncio.Event()
+        self._has_ended = asyncio.Event()
+        self._is_decided = asyncio.Event()
+        self._told_all = {worker.target.name: asyncio.Event() for worker in watched}
         self._last_word: Line = Over(exit_code=0)
         self._ranks_told = 0
         self._untried = {worker.target.name for worker in watched}
@@ -120,6 +98,28 @@ class OpenChannels:
         ]
         self.tasks.append(asyncio.create_task(self._let_all_dial()))
 
+    async def sweep(self, *, without: set[str], limit_s: float) -> None:
+        """Say to all that the program has ended, and wait for what they tell of it.
+
+        Args:
+            without: hosts for which nobody need wait.
+        """
+        self._has_ended.set()
+        self.begin()
+        self._leave(without)
+        waiting = [
+            asyncio.create_task(_until_set(self._told_all[worker.target.name], task))
+            for worker, task in zip(self._watched, self.tasks, strict=False)
+            if worker.target.name not in without
+        ]
+        try:
+            if waiting:
+                await asyncio.wait(waiting, timeout=limit_s)
+        finally:
+            for one in waiting:
+                one.cancel()
+            await asyncio.gather(*waiting, return_exceptions=True)
+
     async def finish(self, last_word: Line, *, without: set[str], limit_s: float) -> None:
         """Say the last word to all, and wait for their farewells.
 
@@ -127,22 +127,27 @@ class OpenChannels:
             without: hosts for which nobody need wait.
         """
         self._last_word = last_word
-        self._is_over.set()
+        self._is_decided.set()
+        self._has_ended.set()
         self.begin()
         if not self.tasks:
             return
-        for worker, task in zip(self._watched, self.tasks, strict=False):
-            if worker.target.name in without:
-                task.cancel()
+        self._leave(without)
         done, _ = await asyncio.wait(self.tasks, timeout=limit_s)
         for task in done:
             if not task.cancelled() and isinstance(error := task.exception(), Exception):
                 self._tell_fault(error)
         self._tell_strangers()
 
+    def _leave(self, hosts: set[str]) -> None:
+        """Have nothing more to do with hosts, so that their logins take nobody's place."""
+        for worker, task in zip(self._watched, self.tasks, strict=False):
+            if worker.target.name in hosts:
+                task.cancel()
+
     async def _let_all_dial(self) -> None:
         try:
-            while self._is_dialling() and not await over_within(self._is_over, _LOOK_S):
+            while self._is_dialling() and not await set_within(self._has_ended, _LOOK_S):
                 pass
         finally:
             self._has_dialled.set()
@@ -157,13 +162,13 @@ class OpenChannels:
         async with self._channels:
             pause_s = _FIRST_PAUSE_S
             while not worker.has_heard_all and not worker.is_stranger:
-                was_over, began_at_s = self._is_over.is_set(), _now_s()
+                had_ended, began_at_s = self._has_ended.is_set(), _now_s()
                 await self._try_once(worker)
-                if was_over:
+                if had_ended:
                     return
                 if _now_s() - began_at_s > _LONGEST_PAUSE_S:
                     pause_s = _FIRST_PAUSE_S
-                await over_within(self._is_over, pause_s)
+                await set_within(self._has_ended, pause_s)
                 pause_s = min(2 * pause_s, _LONGEST_PAUSE_S)
 
     async def _try_once(self, worker: WatchedWorker) -> None:
@@ -208,8 +213,10 @@ class OpenChannels:
             emit=self._emit_some,
             every_s=every_s,
             silence_s=interval_s(watching.lease_s) * _INTERVALS_OF_SILENCE,
-            is_over=self._is_over,
+            has_ended=self._has_ended,
+            is_decided=self._is_decided,
             last_word=lambda: self._last_word,
+            told_all=self._told_all[worker.target.name].set,
         )
 
     def _emit_some(self, event: Event) -> None:
@@ -240,6 +247,15 @@ class OpenChannels:
             self._told |= {*names}
             text = f"{fold_names(names)}: the agent there cannot be spoken with; not watched"
             self._emit(Noted(text=text))
+
+
+async def _until_set(told_all: asyncio.Event, task: asyncio.Task[None]) -> None:
+    """Return once a worker has told all that explains an ending, or nothing more will be tried."""
+    told = asyncio.create_task(told_all.wait())
+    try:
+        await asyncio.wait((told, task), return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        told.cancel()
 
 
 async def _first_word(channel: WorkerChannel) -> Watching:

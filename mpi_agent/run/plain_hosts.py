@@ -1,7 +1,8 @@
 """Hosts that run no agent: what is known of a run there, and how it is told and ended.
 
 They are asked over a login of its own for each errand, on the job's terms, and decide nothing: what
-belongs to the run is decided here, from what their kernels say (`host_listing`). Few errands go on
+belongs to the run is decided here, from what their kernels say (`host_listing`). Only of former
+runs an agent decides, where there is one after all. Few errands go on
 at a time, each ask is bounded as a whole, and a host that does not answer is no error: it is told
 as such.
 """
@@ -15,6 +16,7 @@ from typing import Any, TypeVar
 
 from mpi_agent.job.events import EventSink, Noted
 from mpi_agent.job.run_reports import HostPresence, HostSwept, HostUsage, RankCpu, SignalPassed
+from mpi_agent.run.host_cleaning import clean_by_agent
 from mpi_agent.run.host_listing import RunOnHost, read_listing, run_on_host
 from mpi_agent.run.host_scripts import (
     MOST_TARGETS,
@@ -33,12 +35,17 @@ __all__ = ["END_LIMIT_S", "PlainHosts"]
 
 END_LIMIT_S = 10.0
 """for ending what is left on a few hosts; see `limit_for`"""
+FORMER_LIMIT_S = 15.0
+"""The same where an agent does it, which may take ten seconds for what will not go."""
 
 _MOST_LOGINS = 16
 _LOOK_LIMIT_S = 10.0
 _SIGNAL_LIMIT_S = 3.0
 _MORE_FOR_EACH_S = 0.03
-"""Source: a login with one command takes 11 ms of the launcher's CPU (asyncssh 2.24, 2026-11)."""
+"""Half a second, with so many logins at a time, which a login and a command may take far away.
+
+Source: a login with one command takes 11 ms of the launcher's CPU (asyncssh 2.24, 2026-11).
+"""
 _GRACE_S = 2.0
 _MOST_ROUNDS = 3
 _SLACK_S = 5.0
@@ -90,9 +97,13 @@ class PlainHosts:
         """Note that mpirun is started now: older daemons are not this run's."""
         self._began_at_s = _now_s()
 
-    def limit_for(self, few_s: float) -> float:
-        """Return how long all hosts together may take, where a few may take so long."""
-        return few_s + _MORE_FOR_EACH_S * len(self._targets)
+    def limit_for(self, few_s: float, *, asks: int = 1) -> float:
+        """Return how long all hosts together may take, where a few may take so long.
+
+        Args:
+            asks: how many times each is asked something, at least.
+        """
+        return few_s + _MORE_FOR_EACH_S * asks * len(self._targets)
 
     async def presence(self, names: Collection[str] | None = None) -> tuple[HostPresence, ...]:
         """Return what of the run is there, of those hosts that answer in ten seconds or so.
@@ -123,13 +134,22 @@ class PlainHosts:
         return tuple(SignalPassed(host=name, ranks=ranks) for name, ranks in found)
 
     async def end(self, *, limit_s: float = END_LIMIT_S) -> tuple[HostSwept, ...]:
-        """End what is left of the run: ranks and daemons, TERM and then KILL; and its segments."""
-        return await self._sweep(self._run_there, limit_s=limit_s)
+        """End what is left of the run: ranks and daemons, TERM and then KILL; and its segments.
+
+        Args:
+            limit_s: where a few hosts may take less than usual, as after a stop, all hosts together
+                have no more than that.
+        """
+        whole_s = limit_s if limit_s < END_LIMIT_S else self.limit_for(limit_s)
+        return await self._sweep(self._sweep_run, limit_s=whole_s)
 
     async def end_former(
-        self, run_id: RunId, *, limit_s: float = END_LIMIT_S
+        self, run_id: RunId, *, limit_s: float = FORMER_LIMIT_S
     ) -> tuple[HostSwept, ...]:
-        """End what runs left whose launcher is gone, since this run of the same job begins."""
+        """End what runs left whose launcher is gone, since this run of the same job begins.
+
+        A host that runs an agent is asked to do it, because it knows whose launcher is not gone.
+        """
 
         def is_former(text: str) -> bool:
             other = RunId.parse(text)
@@ -138,7 +158,14 @@ class PlainHosts:
         async def look(shell: HostShell) -> RunOnHost:
             return run_on_host(read_listing(await shell.run(list_line())), is_former)
 
-        return await self._sweep(look, limit_s=limit_s)
+        async def sweep(shell: HostShell, name: str) -> HostSwept:
+            by_agent = await clean_by_agent(shell, name, run_id)
+            return by_agent or await _sweep_host(shell, name, look)
+
+        return await self._sweep(sweep, limit_s=self.limit_for(limit_s, asks=2))
+
+    async def _sweep_run(self, shell: HostShell, name: str) -> HostSwept:
+        return await _sweep_host(shell, name, self._run_there)
 
     async def _run_there(self, shell: HostShell) -> RunOnHost:
         listing = read_listing(await shell.run(list_line()))
@@ -162,12 +189,12 @@ class PlainHosts:
         return HostUsage(host=target.name, ranks=ranks)
 
     async def _sweep(
-        self, look: Callable[[HostShell], Awaitable[RunOnHost]], *, limit_s: float
+        self,
+        sweep: Callable[[HostShell, str], Coroutine[Any, Any, HostSwept]],
+        *,
+        limit_s: float,
     ) -> tuple[HostSwept, ...]:
-        async def sweep(shell: HostShell, target: SshTarget) -> HostSwept:
-            return await _sweep_host(shell, target.name, look)
-
-        found = await self._ask_all(sweep, limit_s=limit_s)
+        found = await self._ask_all(lambda shell, t: sweep(shell, t.name), limit_s=limit_s)
         return tuple(swept or HostSwept(host=name, answered=False) for name, swept in found)
 
     async def _ask_all(

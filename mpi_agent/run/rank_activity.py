@@ -38,6 +38,11 @@ class RankActivity:
         return bool(self.idle) and not self.busy and not self.unknown
 
     @property
+    def may_be_stuck(self) -> bool:
+        """Whether some rank is idle: others may be busy with waiting for it."""
+        return bool(self.idle)
+
+    @property
     def sentence(self) -> str:
         """One clause: who is busy and who is idle."""
         if not (self.busy or self.idle):

@@ -5,8 +5,10 @@ mpirun's own words. With a limit, the first file takes half of it; what comes la
 `rank-0007.2.out` and so on, a quarter each, of which the latest two are kept. So beginning and end
 are there, and the numbers show whether something is missing between.
 
-The program's output never waits for a file that cannot be written: that is said once, and what
-could not be written is missing from the file.
+One thread writes all files, from a queue of 16 MiB: a volume may hang for good, and neither the
+program's output nor the agent may hang with it. Output waits for room in the queue while the thread
+gets on, and two seconds at most where it does not; what comes then, until there is room again, is
+missing from the files. That is said once, and so is it when a file cannot be written.
 """
 
 from __future__ import annotations
@@ -15,7 +17,8 @@ import asyncio
 import contextlib
 import os
 import threading
-from collections import OrderedDict
+import time
+from collections import OrderedDict, deque
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
@@ -27,6 +30,10 @@ from mpi_agent.run.rank_tags import TagReader
 __all__ = ["RankLogs", "attempt_directory", "open_log_directory"]
 
 _MOST_OPEN = 128
+_MOST_WAITING_BYTES = 16 << 20
+_PATIENCE_S = 2.0
+_END_LIMIT_S = 5.0
+_GAP = b""
 _APPEND = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
@@ -64,6 +71,7 @@ class RankLogs:
         np: how many ranks there are.
         limit_bytes: of what is kept of one rank; None for no limit.
         note: is called in the event loop with what the user has to know.
+        patience_s: how long output waits for files that do not get on.
     """
 
     def __init__(
@@ -74,34 +82,135 @@ class RankLogs:
         np: int,
         limit_bytes: int | None,
         note: Callable[[str], None],
+        patience_s: float = _PATIENCE_S,
     ) -> None:
-        self._readers = {stream: TagReader(form, np) for stream in Stream}
-        self._limit_bytes = limit_bytes
         self._directory = directory
         self._note = note
         self._loop = asyncio.get_running_loop()
-        self._files: dict[int | None, _RankFile] = {}
-        self._open: OrderedDict[int | None, _RankFile] = OrderedDict()
-        self._taking = threading.Lock()
-        self._has_complained = False
+        self._files = _RankFiles(directory, form, np, limit_bytes, failed=self._say_failed)
+        self._waiting: deque[tuple[bytes, Stream]] = deque()
+        self._waiting_bytes = 0
+        self._cut: set[Stream] = set()
+        self._changed = threading.Condition()
+        self._patience_s = patience_s
+        self._got_on_at_s = time.monotonic()
+        self._said: set[str] = set()
         self._is_closed = False
+        self._thread = threading.Thread(target=self._run, name="rank logs", daemon=True)
 
     def take(self, chunk: bytes, stream: Stream) -> None:
-        """Take the next piece of a stream, which may end anywhere; nothing after `close`."""
-        with self._taking:
+        """Take the next piece of a stream, which may end anywhere; nothing after the end."""
+        with self._changed:
+            if not self._waiting_bytes:
+                self._got_on_at_s = time.monotonic()
+            while not (self._is_closed or self._has_room) and (left_s := self._patience_left_s) > 0:
+                self._changed.wait(left_s)
             if self._is_closed:
                 return
-            self._write(self._readers[stream].read(chunk))
+            if self._has_room:
+                self._put(chunk, stream)
+            else:
+                self._cut.add(stream)
+                self._say_once(self._too_slow)
+
+    async def finish(self, *, limit_s: float = _END_LIMIT_S) -> None:
+        """Take nothing more, write what is left and close all files, as far as the time allows."""
+        self._end()
+        await asyncio.to_thread(self._join, limit_s)
+
+    @property
+    def _has_room(self) -> bool:
+        return self._waiting_bytes < _MOST_WAITING_BYTES
+
+    @property
+    def _patience_left_s(self) -> float:
+        return self._got_on_at_s + self._patience_s - time.monotonic()
+
+    @property
+    def _too_slow(self) -> str:
+        return f'"{self._directory}" does not take what is written; output is missing there'
+
+    def _put(self, chunk: bytes, stream: Stream) -> None:
+        if stream in self._cut:
+            self._cut.remove(stream)
+            self._waiting.append((_GAP, stream))
+        self._waiting.append((chunk, stream))
+        self._waiting_bytes += len(chunk)
+        self._changed.notify_all()
+        if self._thread.ident is None:
+            self._thread.start()
+
+    def _end(self) -> None:
+        with self._changed:
+            self._is_closed = True
+            self._changed.notify_all()
+
+    def _join(self, limit_s: float) -> None:
+        if self._thread.ident is not None:
+            self._thread.join(limit_s)
+        if self._thread.is_alive():
+            self._say_once(self._too_slow)
+
+    def _run(self) -> None:
+        while (piece := self._next()) is not None:
+            self._files.take(*piece)
+            with self._changed:
+                self._waiting_bytes -= len(piece[0])
+                self._got_on_at_s = time.monotonic()
+                self._changed.notify_all()
+        self._files.close()
+
+    def _next(self) -> tuple[bytes, Stream] | None:
+        """Return the next piece, None at the end."""
+        with self._changed:
+            while not (self._waiting or self._is_closed):
+                self._changed.wait()
+            return self._waiting.popleft() if self._waiting else None
+
+    def _say_failed(self, error: OSError) -> None:
+        self._say_once(
+            f'cannot write to "{self._directory}": {error.strerror}; output is missing there'
+        )
+
+    def _say_once(self, text: str) -> None:
+        if text in self._said:
+            return
+        self._said.add(text)
+        with contextlib.suppress(RuntimeError):  # the loop is closed: nobody waits for us
+            self._loop.call_soon_threadsafe(self._note, text)
+
+
+class _RankFiles:
+    """The files of all ranks, and who wrote what; one thread's alone."""
+
+    def __init__(
+        self,
+        directory: Path,
+        form: TagForm | None,
+        np: int,
+        limit_bytes: int | None,
+        *,
+        failed: Callable[[OSError], None],
+    ) -> None:
+        self._directory = directory
+        self._limit_bytes = limit_bytes
+        self._failed = failed
+        self._readers = {stream: TagReader(form, np) for stream in Stream}
+        self._files: dict[int | None, _RankFile] = {}
+        self._open: OrderedDict[int | None, _RankFile] = OrderedDict()
+
+    def take(self, chunk: bytes, stream: Stream) -> None:
+        """Write a piece of a stream; behind a gap nobody knows of which rank it goes on."""
+        reader = self._readers[stream]
+        self._write(reader.rest() if chunk == _GAP else reader.read(chunk))
 
     def close(self) -> None:
         """Write what is left and close all files."""
-        with self._taking:
-            self._is_closed = True
-            for reader in self._readers.values():
-                self._write(reader.rest())
-            for file in self._open.values():
-                file.close()
-            self._open.clear()
+        for reader in self._readers.values():
+            self._write(reader.rest())
+        for file in self._open.values():
+            file.close()
+        self._open.clear()
 
     def _write(self, pieces: Iterable[tuple[int | None, bytes]]) -> None:
         """Write pieces, those of one rank at once."""
@@ -112,7 +221,7 @@ class RankLogs:
             try:
                 self._file_of(rank).write(b"".join(texts))
             except OSError as error:
-                self._complain(error)
+                self._failed(error)
 
     def _file_of(self, rank: int | None) -> _RankFile:
         """Return a rank's file; the one that was not written for longest is closed for it."""
@@ -125,14 +234,6 @@ class RankLogs:
         if len(self._open) > _MOST_OPEN:
             self._open.popitem(last=False)[1].close()
         return file
-
-    def _complain(self, error: OSError) -> None:
-        if self._has_complained:
-            return
-        self._has_complained = True
-        text = f'cannot write to "{self._directory}": {error.strerror}; output is missing there'
-        with contextlib.suppress(RuntimeError):  # the loop is closed: nobody waits for us
-            self._loop.call_soon_threadsafe(self._note, text)
 
 
 class _RankFile:

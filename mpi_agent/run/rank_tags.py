@@ -40,10 +40,10 @@ class TagReader:
         return self._pieces(text, complete, self._tag)
 
     def rest(self) -> list[tuple[int | None, bytes]]:
-        """Return what waited for the rest of a tag that did not come."""
+        """Return what waited for the rest of a tag that did not come; whose line it is, is over."""
         found: list[tuple[int | None, bytes]] = []
         self._until_line_ends(self._waiting, found)
-        self._waiting = b""
+        self._waiting, self._rank = b"", None
         return found
 
     def _pieces(

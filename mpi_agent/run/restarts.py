@@ -56,16 +56,23 @@ class RestartDecision:
     left: int
 
 
-def decide(settings: RestartSettings, past: Sequence[PastAttempt], now_s: float) -> RestartDecision:
+def decide(
+    settings: RestartSettings,
+    past: Sequence[PastAttempt],
+    now_s: float,
+    *,
+    is_stopped: bool = False,
+) -> RestartDecision:
     """Return what follows from the attempts so far, of which the last one has just ended.
 
     Each but the last was followed by a restart.
 
     Args:
         past: not empty, the first one first.
+        is_stopped: we were told to stop, if only when the program had ended.
     """
     left = max(0, settings.max_restarts - _restarts_that_count(settings, past, now_s))
-    refusal = _refusal(settings, past)
+    refusal = "we were told to stop" if is_stopped else _refusal(settings, past)
     verdict = past[-1].ending.verdict.value
     within = "" if settings.window_s is None else f" within {settings.window_s:g} s"
     total = f"of {_restarts(settings.max_restarts)}{within}"

@@ -1,9 +1,10 @@
 """A program that says nothing for long: who of its ranks is busy, who is idle, and whether it ends.
 
 Ranks are measured when half of the time is over and when all of it is, and from then on once in
-half of it. That is reported once, and again when it got worse; output makes it all begin anew. The
-program is ended only if asked for, and only when every host tells that no rank uses its CPU: ranks
-that wait for a message burn theirs, and so do healthy ones that compute for hours in silence.
+half of it. That is reported once, and again when it got worse: no rank is idle, some are, all are.
+Output makes it all begin anew. Where no rank is idle the program is called silent, not stalled. It
+is ended only if asked for, and only when every host tells that no rank uses its CPU: ranks that
+wait for a message burn theirs, and so do healthy ones that compute for hours in silence.
 """
 
 from __future__ import annotations
@@ -65,7 +66,7 @@ class _Silence:
         self._last_output_at_s = last_output_at_s
         self._output_at_s = last_output_at_s()
         self._timeout_s = timeout_s
-        self._said: RankActivity | None = None
+        self._worst_said = -1
 
     @property
     def _is_broken(self) -> bool:
@@ -94,15 +95,19 @@ class _Silence:
     def _judge(self, activity: RankActivity, action: StallAction, emit: EventSink) -> Alarm | None:
         silent_s = _now_s() - self._output_at_s
         ends = action is StallAction.END and activity.is_stalled
-        if ends or self._is_worse(activity):
-            emit(RanksStalled(why=activity.sentence, silent_s=silent_s, ends_program=ends))
-        self._said = activity
+        badness = activity.may_be_stuck + activity.is_stalled
+        if ends or badness > self._worst_said:
+            self._worst_said = badness
+            emit(
+                RanksStalled(
+                    why=activity.sentence,
+                    silent_s=silent_s,
+                    ends_program=ends,
+                    is_stalled=activity.may_be_stuck,
+                )
+            )
         why = f"nothing was written for {silent_s:.0f} s and {activity.sentence}"
         return Alarm(kind=AlarmKind.RANKS_STALLED, why=why) if ends else None
-
-    def _is_worse(self, activity: RankActivity) -> bool:
-        """Return whether this is to be said: nothing was yet, or all ranks are idle only now."""
-        return self._said is None or (activity.is_stalled and not self._said.is_stalled)
 
 
 async def _sleep_until(at_s: float) -> None:

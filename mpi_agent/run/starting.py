@@ -3,7 +3,8 @@
 Every launcher waits for ever for a daemon that starts and never calls back, and MPICH for any host
 that fails. What agents tell is looked at all the time; a plain host is asked ever more seldom, and
 once more when the time is over: what it says then decides (`missing_ranks`). Where ranks were seen
-it is not enough that others were not: those that are there must sit idle, too.
+it is not enough that others were not: those that are there must sit idle, too. Where nothing is
+known of any host by then, the first that is known decides.
 
 A program that starts its processes itself, as horovodrun or a script does, has no deadline unless
 one is given: nobody knows when it will call mpirun. Then one rank anywhere is enough.
@@ -12,7 +13,7 @@ one is given: nobody knows when it will call mpirun. Then one rank anywhere is e
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from typing import Protocol
 
 from mpi_agent.job.alarms import Alarm, AlarmKind
@@ -30,6 +31,8 @@ _FIRST_ASK_S = 1.0
 _LATER_FOR_EACH_S = 0.03
 _MOST_ASKS = 8
 _MEASURED_S = 5.0
+_OTHERS_S = 2.0
+"""in which ranks that come at once are seen on their other hosts, too"""
 _SHORTEST_DOUBT_S = 10.0
 
 
@@ -51,16 +54,22 @@ class StartHosts(Protocol):
 
 
 async def start_too_late(
-    hosts: StartHosts, terms: StartTerms, *, limit_s: float | None, emit: EventSink
+    hosts: StartHosts,
+    terms: StartTerms,
+    *,
+    limit_s: float | None,
+    emit: EventSink,
+    started: Callable[[], None] = lambda: None,
 ) -> Alarm:
     """Return who is missing what once the time is over; else never. It begins with mpirun.
 
     Args:
         limit_s: None or 0 for no limit.
+        started: is called once all has started.
     """
-    watch = _Watch(hosts, terms, emit)
-    await watch.look_until_complete(limit_s or None)
-    while limit_s and not watch.seen.is_complete:
+    watch = _Watch(hosts, terms, emit, started)
+    await watch.look(until_s=limit_s or None)
+    while limit_s and not watch.has_told:
         missing = await watch.missing_for_certain()
         if missing.is_any:
             return Alarm(
@@ -68,9 +77,7 @@ async def start_too_late(
                 why=_sentence(missing, limit_s),
                 ranks_were_seen=missing.ranks_were_seen,
             )
-        if not watch.seen.missing.is_any:
-            break
-        await asyncio.sleep(max(limit_s / 4, _SHORTEST_DOUBT_S))
+        await watch.look_on(limit_s)
     await asyncio.Event().wait()
     raise AssertionError("nobody sets that event")
 
@@ -81,14 +88,28 @@ def _sentence(missing: MissingRanks, limit_s: float) -> str:
 
 
 class _Watch:
-    """One start."""
+    """One start.
 
-    def __init__(self, hosts: StartHosts, terms: StartTerms, emit: EventSink) -> None:
+    Attributes:
+        has_told: that all has started.
+    """
+
+    def __init__(
+        self,
+        hosts: StartHosts,
+        terms: StartTerms,
+        emit: EventSink,
+        started: Callable[[], None],
+    ) -> None:
         self.seen = StartedHosts(terms)
         self._hosts = hosts
         self._names = terms.hosts
         self._emit = emit
+        self._started = started
+        self.has_told = False
         self._began_at_s = _now_s()
+        self._pause_of_asks_s = _FIRST_ASK_S + _LATER_FOR_EACH_S * len(hosts.plain_names)
+        self._ask_at_s, self._asks = self._began_at_s + self._pause_of_asks_s, 0
 
     @property
     def plain_waited_for(self) -> tuple[str, ...]:
@@ -96,21 +117,47 @@ class _Watch:
         plain = set(self._hosts.plain_names)
         return tuple(name for name in self.seen.waited_for if name in plain)
 
-    async def look_until_complete(self, limit_s: float | None) -> None:
-        """Return when all has started, which is told, or when the time is over."""
-        pause_s = _FIRST_ASK_S + _LATER_FOR_EACH_S * len(self._hosts.plain_names)
-        ask_at_s, asks = self._began_at_s + pause_s, 0
-        while limit_s is None or _now_s() - self._began_at_s < limit_s:
+    async def look(self, *, until_s: float | None, until_known: bool = False) -> None:
+        """Return when all has started, which is told, or earlier.
+
+        Args:
+            until_s: after mpirun's start; None for no limit.
+            until_known: return once anything is known of any host.
+        """
+        while until_s is None or self._since_s < until_s:
             self.seen.take(self._hosts.known_presence())
-            if not self.seen.is_complete and asks < _MOST_ASKS and _now_s() >= ask_at_s:
+            if not self.seen.is_complete and self._asks < _MOST_ASKS and _now_s() >= self._ask_at_s:
                 await self.ask(self.plain_waited_for)
-                pause_s, asks = 2 * pause_s, asks + 1
-                ask_at_s = _now_s() + pause_s
+                self._pause_of_asks_s, self._asks = 2 * self._pause_of_asks_s, self._asks + 1
+                self._ask_at_s = _now_s() + self._pause_of_asks_s
             if self.seen.is_complete:
-                after_s = _now_s() - self._began_at_s
-                self._emit(RanksStarted(host_count=len(self._names), after_s=after_s))
+                await self._tell_start()
                 return
-            await asyncio.sleep(self._pause_s(limit_s))
+            if until_known and self.seen.knows_any:
+                return
+            await asyncio.sleep(self._pause_s(until_s))
+
+    async def look_on(self, limit_s: float) -> None:
+        """Look on after the time is over and nobody is missing for certain.
+
+        A doubt is looked at again. Where nothing was known of any host, as with a very short limit,
+        the first that is known decides. Where somebody was known and nobody missing, what is heard
+        later ends nothing: ranks may have been there and gone unseen.
+        """
+        if self.seen.missing.is_any:
+            await self.look(until_s=self._since_s + max(limit_s / 4, _SHORTEST_DOUBT_S))
+        else:
+            await self.look(until_s=None, until_known=not self.seen.knows_any)
+
+    async def _tell_start(self) -> None:
+        """Tell that all has started; where hosts may stay idle, agents tell first of the others."""
+        after_s = self._since_s
+        self.has_told = True
+        self._started()
+        if self.seen.may_grow:
+            await asyncio.sleep(_OTHERS_S)
+            self.seen.take(self._hosts.known_presence())
+        self._emit(RanksStarted(host_count=self.seen.host_count, after_s=after_s))
 
     async def missing_for_certain(self) -> MissingRanks:
         """Return what is missing once the time is over; nothing where there is a doubt.
@@ -134,10 +181,14 @@ class _Watch:
         await self.ask(self.plain_waited_for)
         return self.seen.missing
 
-    def _pause_s(self, limit_s: float | None) -> float:
-        since_s = _now_s() - self._began_at_s
+    @property
+    def _since_s(self) -> float:
+        return _now_s() - self._began_at_s
+
+    def _pause_s(self, until_s: float | None) -> float:
+        since_s = self._since_s
         pause_s = min(max(since_s / _LOOKS, _SHORTEST_LOOK_S), _LONGEST_LOOK_S)
-        return pause_s if limit_s is None else min(pause_s, max(0.0, limit_s - since_s))
+        return pause_s if until_s is None else min(pause_s, max(0.0, until_s - since_s))
 
     async def ask(self, names: tuple[str, ...]) -> None:
         """Ask some plain hosts, and look at all others."""

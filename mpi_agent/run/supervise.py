@@ -6,8 +6,9 @@ What a stop does, and when, is the table in `stopping`; this file carries it out
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import signal
-from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping
 from dataclasses import dataclass
 
 from mpi_agent.children import Child, Children
@@ -18,16 +19,24 @@ from mpi_agent.job.events import EventSink, Noted, ProgramStarted, SignalReceive
 from mpi_agent.job.output import Output
 from mpi_agent.run.executable import start_error
 from mpi_agent.run.signals import SignalInbox
-from mpi_agent.run.stopping import ANSWER_LIMIT_S, Step, Stopping, StopTerms, Whom
+from mpi_agent.run.stopping import ANSWER_LIMIT_S, Phase, Step, Stopping, StopTerms, Told, Whom
 from mpi_agent.run.streams import ChildEnds, ProgramStreams
 
-__all__ = ["AlarmWork", "StopTerms", "Supervised", "TellRanks", "supervise"]
+__all__ = ["AlarmWork", "LateRanks", "StopTerms", "Supervised", "TellRanks", "supervise"]
 
-TellRanks = Callable[[signal.Signals], Awaitable[bool]]
-"""sends the ranks a signal; True when every host's ranks were told directly"""
+TellRanks = Callable[[signal.Signals], Awaitable[Told]]
+"""sends the ranks a signal directly"""
+LateRanks = Callable[[Told], Awaitable[None]]
+"""returns once a host has ranks that had none when the others were told"""
 AlarmWork = Callable[[], Coroutine[None, None, Alarm]]
 
 _LEFTOVER_GRACE_S = 2.0
+_LEAST_LEFTOVER_S = 0.5
+_FOR_OUTPUT_S = 1.0
+_FOR_HOSTS_S = 1.5
+"""what is kept of a stop's last seconds, for what comes after the output"""
+_LATE_STOP_S = 5.0
+"""from a stop that comes when the program has ended to the end of all"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,6 +48,8 @@ class Supervised:
         alarm: why the agent itself ended the program, None when it did not.
         mpirun_was_told: we told mpirun to end, so that its code is our doing.
         ranks_were_told: every host's ranks were told of the stop directly.
+        stop_ends_at_s: when all has to be over, on the event loop's clock, because somebody told us
+            to stop; also where that came when the program had ended. None when nobody did.
     """
 
     process_exit: ProcessExit
@@ -47,6 +58,7 @@ class Supervised:
     output: Output
     mpirun_was_told: bool
     ranks_were_told: bool
+    stop_ends_at_s: float | None = None
 
 
 async def supervise(
@@ -61,6 +73,7 @@ async def supervise(
     streams: ProgramStreams,
     tell_ranks: TellRanks,
     alarm: AlarmWork,
+    late_ranks: LateRanks | None = None,
 ) -> Supervised:
     """Run the plan until its process has ended and nothing of its session is left.
 
@@ -68,6 +81,7 @@ async def supervise(
         streams: new ones; they are done with afterwards.
         alarm: its work returns why the program must not go on; it is taken back when the program
             ends.
+        late_ranks: None where that cannot be known.
 
     Raises:
         MpirunNotFoundError, MpirunNotRunnableError: the program cannot be started.
@@ -76,16 +90,17 @@ async def supervise(
     child = streams.start(
         lambda ends: _start(plan, environ, children, ends), note=lambda text: emit(Noted(text=text))
     )
-    watch = _Watch(child, inbox, emit, terms, tell_ranks)
+    watch = _Watch(child, inbox, emit, terms, tell_ranks, late_ranks)
     try:
         emit(ProgramStarted(argv=plan.shown_argv, pid=child.pid, np=plan.np, host_count=host_count))
         children.adopt_orphans()
         await watch.until_ended(alarm)
     finally:
         child.signal(signal.SIGKILL)
-        await children.sweep(_LEFTOVER_GRACE_S, spare=others)
-        children.adopt_orphans(adopt=False)
-        await streams.finish(in_a_hurry=watch.stopping.stopped_by is not None)
+        ending = _Ending(watch.stopping.ends_at_s, streams)
+        async with ending.hurried_by(inbox):
+            await ending.sweep(children, spare=others)
+            await streams.finish()
     return Supervised(
         process_exit=await child.wait(),
         stopped_by=watch.stopping.stopped_by,
@@ -93,7 +108,50 @@ async def supervise(
         output=streams.output,
         mpirun_was_told=watch.stopping.mpirun_was_told,
         ranks_were_told=watch.stopping.ranks_were_told,
+        stop_ends_at_s=ending.ends_at_s,
     )
+
+
+class _Ending:
+    """What is still to be done when the child is gone, and how long it may take.
+
+    Attributes:
+        ends_at_s: when all has to be over; None while nobody told us to stop.
+    """
+
+    def __init__(self, ends_at_s: float | None, streams: ProgramStreams) -> None:
+        self.ends_at_s = ends_at_s
+        self._streams = streams
+
+    @contextlib.asynccontextmanager
+    async def hurried_by(self, inbox: SignalInbox) -> AsyncIterator[None]:
+        """Let a stop hurry the block, one that came or one that comes; it is left in the inbox."""
+        if self.ends_at_s is not None:
+            self._streams.hurry(self.ends_at_s - _FOR_HOSTS_S)
+        hearing = asyncio.create_task(self._hear(inbox))
+        try:
+            yield
+        finally:
+            hearing.cancel()
+            await asyncio.gather(hearing, return_exceptions=True)
+
+    async def sweep(self, children: Children, *, spare: tuple[Child, ...]) -> None:
+        """End what the child left behind."""
+        grace_s, limit_s = _LEFTOVER_GRACE_S, None
+        if self.ends_at_s is not None:
+            left_s = self.ends_at_s - _FOR_HOSTS_S - _FOR_OUTPUT_S - _now_s()
+            limit_s = max(_LEAST_LEFTOVER_S, left_s)
+            grace_s = min(grace_s, limit_s / 2)
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(limit_s):
+                await children.sweep(grace_s, spare=spare)
+        children.adopt_orphans(adopt=False)
+
+    async def _hear(self, inbox: SignalInbox) -> None:
+        await inbox.stopped()
+        if self.ends_at_s is None:
+            self.ends_at_s = _now_s() + _LATE_STOP_S
+            self._streams.hurry(self.ends_at_s - _FOR_HOSTS_S)
 
 
 def _start(
@@ -123,11 +181,13 @@ class _Watch:
         emit: EventSink,
         terms: StopTerms,
         tell_ranks: TellRanks,
+        late_ranks: LateRanks | None,
     ) -> None:
         self._child = child
         self._inbox = inbox
         self._emit = emit
         self._tell_ranks = tell_ranks
+        self._late_ranks = late_ranks
         self._ended = asyncio.create_task(child.wait())
         self._tasks: set[asyncio.Task[None]] = set()
         self.stopping = Stopping(terms)
@@ -179,23 +239,34 @@ class _Watch:
 
     async def _tell(self, step: Step) -> None:
         """Tell the ranks; a stop's telling goes on when mpirun had to be told in between."""
-        all_told = False
+        told = Told()
         try:
             async with asyncio.timeout(None if step.begins_stop else ANSWER_LIMIT_S):
-                all_told = await self._tell_ranks(step.signal)
+                told = await self._tell_ranks(step.signal)
         except TimeoutError:
             pass
         except Exception as error:  # whatever fails, the stop has to go on
             self._emit(Noted(text=f"cannot tell the ranks {step.signal.name}: {error}"))
-        if all_told:
+        if told.all:
             self._emit(Noted(text=f"told the ranks on every host {step.signal.name}"))
-        steps = self.stopping.answered(step, all_told=all_told, now_s=_now_s())
-        if not (all_told or steps or step.begins_stop):
-            text = (
-                f"not all ranks got {step.signal.name}: mpirun would end by it, and not pass it on"
-            )
+        steps = self.stopping.answered(step, told=told, now_s=_now_s())
+        if not (told.all or steps or step.begins_stop):
+            text = f"not all ranks got {step.signal.name}, and the program would not pass it on"
             self._emit(Noted(text=text))
         self._note_and_do(steps)
+        if self.stopping.phase is Phase.RANKS_FIRST and step.begins_stop:
+            await self._look_for_late_ranks(told)
+
+    async def _look_for_late_ranks(self, told: Told) -> None:
+        """Have the program told of the stop, should ranks come that were not."""
+        if self._late_ranks is None:
+            return
+        try:
+            await self._late_ranks(told)
+        except Exception as error:  # whatever fails, the stop has to go on
+            self._emit(Noted(text=f"cannot look for ranks that come late: {error}"))
+        else:
+            self._note_and_do(self.stopping.late_ranks_came())
 
     def _note_and_do(self, steps: tuple[Step, ...]) -> None:
         for step in steps:

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import fcntl
 import os
 import select
 import signal
@@ -23,7 +24,7 @@ import termios
 import threading
 from typing import Any
 
-__all__ = ["Keyboard", "Terminal"]
+__all__ = ["Keyboard", "Terminal", "is_same", "is_terminal", "was_given"]
 
 _DISABLED = b"\0"
 _KEPT_CHARACTERS = frozenset({termios.VEOF, termios.VMIN, termios.VTIME})
@@ -167,3 +168,28 @@ class Keyboard:
         while content and self._wait(self._master, select.POLLOUT):
             with contextlib.suppress(BlockingIOError):
                 content = content[os.write(self._master, content) :]
+
+
+def was_given(number: int) -> bool:
+    """Return whether a standard stream is one that we were started with.
+
+    A file of our own has its number where that was free, such as the event loop's; it is closed at
+    exec, which a stream that we were given cannot be.
+    """
+    try:
+        return number > 2 or not fcntl.fcntl(number, fcntl.F_GETFD) & fcntl.FD_CLOEXEC
+    except OSError:
+        return False
+
+
+def is_terminal(number: int) -> bool:
+    """Return whether a stream is a terminal; a negative number is none."""
+    return number >= 0 and os.isatty(number)
+
+
+def is_same(one: int, other: int) -> bool:
+    """Return whether two streams are one file; a stream that is closed is no other."""
+    try:
+        return os.path.samestat(os.fstat(one), os.fstat(other))
+    except OSError:
+        return False

@@ -3,6 +3,9 @@
 A worker that is watched knows that its launcher lives, tells at once what explains an ending, and
 hears when the job is over; what it is asked meanwhile, it answers. Nobody waits for the channels:
 the program has been started before, and `open_channels` opens them beside it.
+
+The end has two steps. First each worker ends what is left and tells what explains the ending; only
+then is it known how the job goes on, and that is the last word.
 """
 
 from __future__ import annotations
@@ -10,7 +13,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import signal
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Sequence
 from types import TracebackType
 from typing import TypeVar
 
@@ -39,6 +42,8 @@ __all__ = ["END_LIMIT_S", "WatchedWorkers"]
 END_LIMIT_S = 5.0
 """how long the end of the job may be told, to all workers together"""
 
+_WORD_LIMIT_S = 0.5
+"""for the last word alone, where the sweep took all the time"""
 _ANSWER_LIMIT_S = 3.0
 _LONGEST_SUMMARY = 2000
 _Answer = TypeVar("_Answer", bound=Line)
@@ -70,6 +75,7 @@ class WatchedWorkers:
         self._by_name = {worker.target.name: worker for worker in self._watched}
         self._emit = emit
         self._lost: set[str] = set()
+        self._ended_at_s: float | None = None
         self._open = OpenChannels(
             self._watched,
             workers,
@@ -112,6 +118,11 @@ class WatchedWorkers:
         worker = self._by_name.get(host)
         return None if worker is None or worker.is_stranger else worker.heard
 
+    def had_nothing(self, host: str, since_s: float) -> bool:
+        """Return whether an agent was heard since a time, with nothing of the run on its host."""
+        worker = self._by_name.get(host)
+        return worker is not None and worker.had_nothing(since_s)
+
     async def pass_signal(self, sig: signal.Signals) -> tuple[SignalPassed, ...]:
         """Let each worker send a signal to the run's ranks there; returns within three seconds."""
         answers = await self._ask_all(PassSignal(signal_name=sig.name), Signalled)
@@ -144,11 +155,6 @@ class WatchedWorkers:
                 return await talk.ask(question, kind)
         return None
 
-    async def beside(self, work: Callable[[], Awaitable[str]]) -> str:
-        """Begin, and return what the work returns: for what goes on while the program runs."""
-        self.begin()
-        return await work()
-
     def begin(self) -> None:
         """Open the channels in the background; the program has been started."""
         self._open.begin()
@@ -157,6 +163,21 @@ class WatchedWorkers:
         """Note that a host is lost: the end does not wait for a word of it."""
         self._lost.add(host)
 
+    async def sweep(self, *, limit_s: float = END_LIMIT_S) -> tuple[HostSwept, ...]:
+        """Tell all workers that the program has ended; return what each ended of what was left.
+
+        What explains the ending is in `news` then. Nobody waits for those that could not be reached
+        for long. What an older agent ended is not told. Hosts without an agent are left out.
+        """
+        self._ended_at_s = _now_s()
+        await self._open.sweep(without=self._given_up | self._lost, limit_s=limit_s)
+        self._tell_rest()
+        return tuple(
+            worker.swept or HostSwept(host=worker.target.name, answered=worker.has_told_all)
+            for worker in self._watched
+            if not worker.is_stranger
+        )
+
     async def end(
         self,
         exit_code: int,
@@ -164,34 +185,36 @@ class WatchedWorkers:
         *,
         is_final: bool = True,
         limit_s: float = END_LIMIT_S,
-    ) -> tuple[HostSwept, ...]:
-        """Tell all workers that the run is over; return what each ended of what it had left.
-
-        Nobody waits for those that could not be reached for long. What an older agent ended is not
-        told. Hosts without an agent are left out.
+    ) -> None:
+        """Tell all workers how the run ended and how the job goes on.
 
         Args:
             summary: how it ended, in one line.
             is_final: False where the program is begun again.
+            limit_s: from the beginning of the sweep, where there was one.
         """
-        given_up = {worker.target.name for worker in self._watched if worker.is_given_up(_now_s())}
+        ended_at_s = _now_s() if self._ended_at_s is None else self._ended_at_s
+        given_up, left_s = self._given_up, ended_at_s + limit_s - _now_s()
         last_word = Over if is_final else Restarting
         await self._open.finish(
             last_word(exit_code=exit_code, summary=_line(summary)),
             without=given_up | self._lost,
-            limit_s=limit_s,
+            limit_s=max(_WORD_LIMIT_S, left_s),
         )
+        self._tell_rest()
+        self._tell_deaf(given_up, _now_s() - ended_at_s)
+
+    @property
+    def _given_up(self) -> set[str]:
+        now_s = _now_s()
+        return {worker.target.name for worker in self._watched if worker.is_given_up(now_s)}
+
+    def _tell_rest(self) -> None:
         for worker in self._watched:
             for event in worker.rest():
                 self._emit(event)
-        self._tell_deaf(given_up, limit_s)
-        return tuple(
-            worker.swept or HostSwept(host=worker.target.name, answered=worker.has_heard_all)
-            for worker in self._watched
-            if not worker.is_stranger
-        )
 
-    def _tell_deaf(self, given_up: set[str], limit_s: float) -> None:
+    def _tell_deaf(self, given_up: set[str], since_s: float) -> None:
         """Tell which workers did not hear of the end, as far as that was not to be expected."""
         deaf = [
             worker.target.name
@@ -203,8 +226,8 @@ class WatchedWorkers:
             why = f"every login failed for {GIVEN_UP_AFTER_S:g} s or longer"
             self._emit(Noted(text=f"{fold_names(names)} did not hear of the program's end: {why}"))
         if names := tuple(name for name in deaf if name not in given_up):
-            text = f"{fold_names(names)} said no farewell within {limit_s:g} s of the program's end"
-            self._emit(Noted(text=text))
+            after = f"within {since_s:.0f} s of the program's end"
+            self._emit(Noted(text=f"{fold_names(names)} said no farewell {after}"))
 
 
 def _usage(host: str, usage: Usage) -> HostUsage:

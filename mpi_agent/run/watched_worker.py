@@ -23,6 +23,7 @@ from mpi_agent.ssh.worker_words import (
     Presence,
     RankGone,
     Swept,
+    Throttled,
     Watching,
 )
 
@@ -60,14 +61,16 @@ class WatchedWorker:
 
     Attributes:
         is_stranger: it has no agent that can be spoken with.
+        has_told_all: nothing more will come of it that explains an ending.
         has_heard_all: it said farewell; nothing more will come.
         answers_questions: its agent knows more than `alive` and `over`.
-        swept: what it ended when the job was over, None where it did not say.
+        swept: what it ended when the program had ended, None where it did not say.
     """
 
     def __init__(self, target: SshTarget) -> None:
         self.target = target
         self.is_stranger = False
+        self.has_told_all = False
         self.has_heard_all = False
         self.answers_questions = False
         self.news = WorkerNews(host=target.name)
@@ -79,6 +82,7 @@ class WatchedWorker:
         self._is_open = self._was_open = False
         self._failures = 0
         self._failing_since_s = 0.0
+        self._total_kills = 0
         self._untold: WorkerExceededMemory | None = None
         self._memory_told_at_s: float | None = None
 
@@ -104,6 +108,16 @@ class WatchedWorker:
             return HostPresence(host=self.target.name, daemons=0, ranks=0, had_ranks=False)
         return self._presence
 
+    def had_nothing(self, since_s: float) -> bool:
+        """Return whether it was heard since a time, and knows of nothing of the run there.
+
+        Ranks that have ended count; a daemon that is gone does not.
+        """
+        if not self.answers_questions or self._last_word_s is None or self._last_word_s < since_s:
+            return False
+        seen = self._presence
+        return not self.news.saw_ranks and (seen is None or not seen.daemons)
+
     def opened(self, watching: Watching, at_s: float) -> None:
         """Note that it can be spoken with, and who it is.
 
@@ -115,6 +129,7 @@ class WatchedWorker:
         self.answers_questions = bool(watching.container)
         if self._container and watching.container not in ("", self._container):
             self._is_replaced = True
+            self._total_kills = 0
         self._container = self._container or watching.container
 
     def closed(self, at_s: float) -> None:
@@ -145,14 +160,13 @@ class WatchedWorker:
         match line:
             case Farewell():
                 self.has_heard_all = True
+                self.has_told_all = True
             case Presence(daemons=daemons, ranks=count):
                 self._note_presence(daemons, count)
             case RankGone():
                 return self._note_exit(line, at_s)
-            case Swept(ended=ended, killed=killed, left=left, segments=segments):
-                self.swept = HostSwept(
-                    host=host, ended=ended, killed=killed, left=left, segments=segments
-                )
+            case Swept():
+                self._note_swept(line)
             case Draining(signal_name=name, grace_s=grace_s, ranks=ranks):
                 before, most = self.news, max(ranks, self.news.ranks)
                 self.news = replace(before, is_evicted=True, ranks=most)
@@ -163,11 +177,25 @@ class WatchedWorker:
                 return (Noted(text=f"{host} ends what is left of the program there"),)
             case OutOfMemory():
                 self._add(line)
+            case Throttled(periods=periods, throttled=throttled):
+                self.news = replace(self.news, periods=periods, throttled=throttled)
         return self._memory_told(at_s) if self._may_tell_memory(at_s) else ()
 
     def rest(self) -> tuple[Event, ...]:
         """Return what is still to be told when nothing more will come."""
         return self._memory_told(0.0)
+
+    def _note_swept(self, line: Swept) -> None:
+        """Add up what it ended: it looks once when it is asked to, and once more at the end."""
+        before = self.swept or HostSwept(host=self.target.name)
+        self.swept = replace(
+            before,
+            ended=before.ended + line.ended,
+            killed=before.killed + line.killed,
+            left=line.left,
+            segments=before.segments + line.segments,
+        )
+        self.has_told_all = True
 
     def _note_presence(self, daemons: int, ranks: int) -> None:
         had_ranks = ranks > 0 or self.news.saw_ranks
@@ -188,8 +216,14 @@ class WatchedWorker:
         return (RankFailed(host=self.target.name, rank=gone.rank, how=_how(gone)),)
 
     def _add(self, line: OutOfMemory) -> None:
-        """Add to what is known and to what is to be told."""
-        news = self.news
+        """Add to what is known and to what is to be told, unless it was said before.
+
+        A worker may say it again on a channel that is made anew; an older one does not tell how
+        many there were in all, and is believed.
+        """
+        if line.total_kills and line.total_kills <= self._total_kills:
+            return
+        self._total_kills, news = line.total_kills, self.news
         used = max(line.used_bytes or 0, news.used_bytes or 0) or line.used_bytes
         limit = news.limit_bytes if line.limit_bytes is None else line.limit_bytes
         self.news = replace(news, kills=news.kills + line.kills, used_bytes=used, limit_bytes=limit)

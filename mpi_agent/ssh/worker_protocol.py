@@ -37,7 +37,9 @@ from mpi_agent.ssh.worker_words import (
     Refused,
     Restarting,
     Signalled,
+    Sweep,
     Swept,
+    Throttled,
     Usage,
     Verb,
     Watching,
@@ -62,7 +64,7 @@ RUN_MARK = "run"
 """Beside it while something of a run may be left: there may be something to clean."""
 LAUNCHERS_NAME = "launchers"
 """Beside both: the launcher containers that began a run there, one in a line, the first one first.
-Each is the second part of a run's id."""
+Each is known by the first two parts of a run's id, its job and its container."""
 LONGEST_LINE_BYTES = 65536
 _LONGEST_WORD = 4096
 _LONGEST_RUN_ID = 128
@@ -78,6 +80,7 @@ _LINES: Mapping[str, type[Line]] = {
         Alive,
         Over,
         Restarting,
+        Sweep,
         PassSignal,
         Measure,
         Cleaned,
@@ -90,6 +93,7 @@ _LINES: Mapping[str, type[Line]] = {
         Draining,
         GraceOver,
         OutOfMemory,
+        Throttled,
         Farewell,
         Refused,
     )

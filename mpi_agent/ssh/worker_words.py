@@ -31,7 +31,9 @@ __all__ = [
     "Refused",
     "Restarting",
     "Signalled",
+    "Sweep",
     "Swept",
+    "Throttled",
     "Usage",
     "Verb",
     "Watching",
@@ -43,6 +45,7 @@ NO_VERB = "there is no verb"
 MOST_NUMBERS = 2000
 """How many numbers one value of a line holds at most, so that the line stays one that is read."""
 _MOST_RANKS = 10**10
+_MOST_PERIODS = 10**12
 _MOST_PROCESSES, _MOST_BYTES, _MOST_SECONDS = 10**6, 1 << 63, 10**9
 _BOUNDS: Mapping[str, tuple[int, int]] = {
     "exit_code": (0, 255),
@@ -51,6 +54,9 @@ _BOUNDS: Mapping[str, tuple[int, int]] = {
     "left": (0, _MOST_PROCESSES),
     "ranks": (0, _MOST_PROCESSES),
     "kills": (1, _MOST_PROCESSES),
+    "total_kills": (0, _MOST_PROCESSES),
+    "periods": (0, _MOST_PERIODS),
+    "throttled": (0, _MOST_PERIODS),
     "used_bytes": (0, _MOST_BYTES),
     "limit_bytes": (0, _MOST_BYTES),
     "daemons": (0, _MOST_PROCESSES),
@@ -91,8 +97,9 @@ class Call:
 
     Attributes:
         launcher: None for a person, who is no run's next launcher either.
-        run_id: of the run that begins, with `watch`; empty otherwise. Printable ASCII, because
-            processes are found by these bytes in their environment.
+        run_id: of the run that begins; with `clean` it may be empty, or an older launcher does not
+            say it. Printable ASCII, because processes are found by these bytes in their
+            environment.
     """
 
     verb: Verb
@@ -145,6 +152,17 @@ class Restarting(Line):
     kind: ClassVar[str] = "restarting"
     exit_code: int
     summary: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sweep(Line):
+    """The launcher's program has ended: what is left here of its run must go.
+
+    It is answered by whatever explains an ending, and by `swept` at last. What became of the job is
+    only said then, by `over` or `restarting`, because those words belong to the decision.
+    """
+
+    kind: ClassVar[str] = "sweep"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -296,12 +314,35 @@ class GraceOver(Line):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OutOfMemory(Line):
-    """The kernel killed processes of the worker's container because they took too much memory."""
+    """The kernel killed processes of the worker's container because they took too much memory.
+
+    Attributes:
+        kills: how many, since the last time that it was said.
+        total_kills: how many since the container began, so that whoever hears this twice knows it;
+            0 is what an older agent says.
+    """
 
     kind: ClassVar[str] = "out-of-memory"
     kills: int
     used_bytes: int | None
     limit_bytes: int | None
+    total_kills: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Throttled(Line):
+    """The worker's container used up its CPU limit again and again during the launcher's run.
+
+    It is said at the run's end, and only where that happened often.
+
+    Attributes:
+        periods: of the kernel's CPU bandwidth control, in which something wanted to run.
+        throttled: those of them in which it had to wait.
+    """
+
+    kind: ClassVar[str] = "throttled"
+    periods: int
+    throttled: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

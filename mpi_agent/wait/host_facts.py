@@ -206,7 +206,9 @@ def _locks_all_memory(first: Mapping[str, str]) -> bool | None:
 
 
 def _launchers(found: Sequence[str]) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(one for one in found if re.fullmatch(r"[0-9a-f]{8}", one)))
+    """Return each launcher once; one without its job, as an older agent tells it, says nothing."""
+    form = re.compile(r"[0-9a-f]{8}\.[0-9a-f]{8}")
+    return tuple(dict.fromkeys(one for one in found if form.fullmatch(one)))
 
 
 def _interfaces(text: str) -> tuple[str, ...]:

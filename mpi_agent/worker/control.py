@@ -18,6 +18,7 @@ import socket
 from collections.abc import Callable, Collection
 
 from mpi_agent.job.events import EventSink, Noted
+from mpi_agent.segments import Segments
 from mpi_agent.ssh.worker_protocol import (
     LAUNCHERS_NAME,
     LONGEST_LINE_BYTES,
@@ -33,7 +34,7 @@ from mpi_agent.worker.held_runs import HeldRuns, RanksOfRuns
 from mpi_agent.worker.leftovers import EndRuns
 from mpi_agent.worker.local_socket import is_own_peer, listen_at
 from mpi_agent.worker.ranks import RanksTold
-from mpi_agent.worker.segments import Segments
+from mpi_agent.worker.throttling import Throttling
 
 __all__ = ["Control"]
 
@@ -51,6 +52,7 @@ class Control:
         end_runs: see `worker.leftovers`.
         status: JSON text.
         last_words: what a launcher must know before it hears the farewell.
+        throttling: what the kernel's account of this container's CPUs says of runs.
         call_limit_s: how long somebody who connected may take to say what he wants.
     """
 
@@ -66,6 +68,7 @@ class Control:
         status: Callable[[], str],
         emit: EventSink,
         last_words: Callable[[], tuple[Line, ...]] = tuple,
+        throttling: Throttling | None = None,
         call_limit_s: float = _CALL_LIMIT_S,
     ) -> None:
         self._state = state
@@ -81,6 +84,7 @@ class Control:
             segments=segments,
             emit=emit,
             last_words=last_words,
+            throttling=throttling or Throttling(),
         )
         self._numbers = itertools.count(1)
         self._open_conversations = 0
@@ -190,7 +194,7 @@ class Control:
         if call.verb is Verb.STATUS:
             conversation.send_raw(self._status().replace("\n", "").encode() + b"\n")
         elif call.verb is Verb.CLEAN:
-            ended = await self._runs.leases.clean(call.launcher)
+            ended = await self._runs.clean(call)
             if ended is None:
                 raise ProtocolError("what is left here cannot be ended; the worker's log says why")
             conversation.send(Cleaned(ended=ended.gone, killed=ended.killed, left=ended.left))

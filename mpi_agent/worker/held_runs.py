@@ -1,14 +1,16 @@
 """The runs that launchers hold by a conversation: what is asked and told of them, and their end.
 
-A launcher begins or renews its run, says that it lives, has its ranks told or measured, and says at
-last that the run has ended. How long a run may be silent stands in `worker.leases`.
+A launcher begins or renews its run, says that it lives, has its ranks told or measured, has swept
+what is left when mpirun is gone, and says at last how the run has ended; one that says only the
+last has it swept too. How long a run may be silent stands in `worker.leases`.
 """
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import signal
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Protocol
 
 from mpi_agent.container import container_identity
@@ -16,6 +18,8 @@ from mpi_agent.job.events import EventSink, Noted
 from mpi_agent.job.worker_events import RunOver
 from mpi_agent.job_processes import JobProcess
 from mpi_agent.process_signals import Ended
+from mpi_agent.run_id import RunId
+from mpi_agent.segments import Segments
 from mpi_agent.ssh.worker_protocol import ProtocolError, parse_line
 from mpi_agent.ssh.worker_words import (
     Alive,
@@ -28,6 +32,7 @@ from mpi_agent.ssh.worker_words import (
     PassSignal,
     Restarting,
     Signalled,
+    Sweep,
     Swept,
     Usage,
     Watching,
@@ -40,7 +45,7 @@ from mpi_agent.worker.leases import Leases
 from mpi_agent.worker.leftovers import EndRuns
 from mpi_agent.worker.rank_watch import RankWatch
 from mpi_agent.worker.runs import Run
-from mpi_agent.worker.segments import Segments
+from mpi_agent.worker.throttling import Throttling
 
 __all__ = ["HeldRuns", "RanksOfRuns"]
 
@@ -65,7 +70,8 @@ class HeldRuns:
 
     Args:
         end_runs: see `worker.leftovers`.
-        last_words: what a launcher must know before it hears the farewell.
+        last_words: what a launcher must know before it hears the farewell, of no run in particular.
+        throttling: whether runs were held back by the CPU limit.
 
     Attributes:
         audience: the launchers that are told what happens here.
@@ -83,6 +89,7 @@ class HeldRuns:
         segments: Segments,
         emit: EventSink,
         last_words: Callable[[], tuple[Line, ...]],
+        throttling: Throttling,
     ) -> None:
         self.audience = Audience()
         self.is_leaving = False
@@ -93,6 +100,7 @@ class HeldRuns:
         self._segments = segments
         self._emit = emit
         self._last_words = last_words
+        self._throttling = throttling
         self._seen = LaunchersSeen(state, emit)
         self._watch = RankWatch(
             find=ranks.find,
@@ -136,13 +144,27 @@ class HeldRuns:
                 if isinstance(line, Over | Restarting):
                     await self._take_over(conversation, call.run_id, line)
                     return
-                if line is not None and (answer := self._answer_to(line, call.run_id)):
+                if isinstance(line, Sweep):
+                    await self._sweep(conversation, call.run_id)
+                elif line is not None and (answer := self._answer_to(line, call.run_id)):
                     conversation.send(answer)
         finally:
             self.audience.leave(call.run_id, conversation)
             if not self.is_leaving:
                 self.leases.lost(call.run_id, watcher=conversation.number)
             self._forget_others()
+
+    async def clean(self, call: Call) -> Ended | None:
+        """End what belongs to nobody; see `Leases.clean`.
+
+        That is also what an asker's own job has left of runs that were never spoken of here: their
+        launcher was gone before it could.
+        """
+        if (own := RunId.parse(call.run_id)) is not None:
+            found = {process.run_id or "" for process in self._ranks.find()}
+            known = found.difference(self.leases.run_ids)
+            self.leases.take_in(text for text in known if _is_former(text, own))
+        return await self.leases.clean(call.launcher)
 
     async def job_over(self) -> int:
         """Return the job's exit code, once a launcher told it and nothing of any run goes on.
@@ -157,6 +179,7 @@ class HeldRuns:
     def _begin(self, conversation: Conversation, run_id: str, launcher: LauncherId) -> None:
         if self.leases.begin(run_id, launcher, watcher=conversation.number):
             self._seen.add(run_id, launcher)
+            self._throttling.begin(run_id)
         watching = Watching(
             worker=self._worker_name, lease_s=self._lease_s, container=container_identity()
         )
@@ -181,28 +204,55 @@ class HeldRuns:
         self._emit(_event_of(run_id, line))
         if isinstance(line, Over):
             self._exit_code = line.exit_code
-        self._partings += 1
-        try:
-            self._watch.last_look(run_id)
-            for word in self._swept(run_id, await self.leases.over(run_id)):
-                conversation.send(word)
-            for word in (*self._last_words(), Farewell()):
+        with self._parting():
+            swept = await self._end_run(conversation, run_id)
+            for word in (Farewell(),) if swept is None else (swept, Farewell()):
                 conversation.send(word)
             await conversation.close(limit_s=_CLOSE_LIMIT_S)
+
+    async def _sweep(self, conversation: Conversation, run_id: str) -> None:
+        """End what a run left behind while its launcher stays to say how the job ended.
+
+        It waits for the answer, so there is one also where nothing could be looked for.
+        """
+        with self._parting():
+            swept = await self._end_run(conversation, run_id)
+            conversation.send(swept or Swept(ended=0, killed=0, left=0, segments=0))
+
+    @contextlib.contextmanager
+    def _parting(self) -> Iterator[None]:
+        """Let the job not be over for this worker while a launcher is still answered."""
+        self._partings += 1
+        try:
+            yield
         finally:
             self._partings -= 1
             self._look_whether_over()
 
-    def _swept(self, run_id: str, ended: Ended | None) -> tuple[Line, ...]:
-        """Return what is told of what was left; nothing where it could not even be looked for."""
-        segments = self._removed.pop(run_id, 0)
-        if ended is None:
-            return ()
-        return (Swept(ended=ended.gone, killed=ended.killed, left=ended.left, segments=segments),)
+    async def _end_run(self, conversation: Conversation, run_id: str) -> Swept | None:
+        """End what a run left behind, and tell what explains its ending.
 
-    async def _end_runs(self, run_ids: tuple[str, ...], why: str) -> Ended:
-        """End the processes of runs, and remove the shared memory that they leave."""
-        ended = await self._end_processes(run_ids, why)
+        What became of it is returned, None where it could not even be looked for.
+        """
+        self._watch.last_look(run_id)
+        throttled = self._throttling.last_words(run_id)
+        ended = await self.leases.over(run_id)
+        segments = self._removed.pop(run_id, 0)
+        for word in (*self._last_words(), *throttled):
+            conversation.send(word)
+        if ended is None:
+            return None
+        return Swept(ended=ended.gone, killed=ended.killed, left=ended.left, segments=segments)
+
+    async def _end_runs(self, run_ids: tuple[str, ...], why: str, /, *, grace_s: float) -> Ended:
+        """End the processes of runs, and remove the shared memory that they leave.
+
+        While some of them will not go it stays theirs: what they use is known only as long as they
+        are.
+        """
+        ended = await self._end_processes(run_ids, why, grace_s=grace_s)
+        if ended.left:
+            return ended
         for run_id in run_ids:
             if removed := self._segments.remove(run_id):
                 self._removed[run_id] = removed
@@ -226,6 +276,12 @@ class HeldRuns:
         run_ids = self.leases.run_ids
         self.audience.keep(run_ids)
         self._watch.keep(run_ids)
+        self._throttling.keep(run_ids)
+
+
+def _is_former(text: str, own: RunId) -> bool:
+    run = RunId.parse(text)
+    return run is not None and run.is_former_of(own)
 
 
 def _event_of(run_id: str, line: Over | Restarting) -> RunOver:

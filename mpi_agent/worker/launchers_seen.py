@@ -1,6 +1,7 @@
 """Which launcher containers began a run on this worker, in a file that a login reads by itself.
 
-A launcher that a Job's controller starts anew learns from it how many came before.
+A launcher that a Job's controller starts anew learns from it how many of its job came before. The
+worker may outlive many jobs, so each launcher stands there with its job.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from mpi_agent.state import StateDirectory
 __all__ = ["LaunchersSeen"]
 
 _MOST = 1000
+"""of which the latest are kept; no job has so many launchers"""
 
 
 class LaunchersSeen:
@@ -23,17 +25,19 @@ class LaunchersSeen:
     def __init__(self, state: StateDirectory, emit: EventSink) -> None:
         self._state = state
         self._emit = emit
-        self._containers: dict[str, None] = {}
+        self._launchers: dict[str, None] = {}
 
     def add(self, run_id: str, launcher: LauncherId) -> None:
         """Note that a run began; where the file cannot be written, that is said."""
         own = RunId.parse(run_id) or RunId.of_launcher(
             name=launcher.name, container=launcher.container, launch=""
         )
-        if own.container in self._containers or len(self._containers) >= _MOST:
+        if own.launcher in self._launchers:
             return
-        self._containers[own.container] = None
+        self._launchers[own.launcher] = None
+        if len(self._launchers) > _MOST:
+            del self._launchers[next(iter(self._launchers))]
         try:
-            self._state.write(LAUNCHERS_NAME, "".join(f"{one}\n" for one in self._containers))
+            self._state.write(LAUNCHERS_NAME, "".join(f"{one}\n" for one in self._launchers))
         except StateDirectoryError as error:
             self._emit(Noted(text=f"{error.summary}; the next launcher cannot count its attempt"))

@@ -28,6 +28,14 @@ __all__ = ["Leases"]
 
 _TICKS_A_LEASE = 8
 _SHORTEST_FREEZE_S = 1.0
+_GRACE_S = 3.0
+_GRACE_AFTER_MPIRUN_S = 1.0
+"""Where the launcher says that its program is over: mpirun is gone, and what ranks may need to end
+they had before. After a stop the launcher itself waits three seconds for its workers, so TERM, KILL
+and the answer must fit into them.
+"""
+_UNKNOWN = LauncherId(name="unknown", container="")
+"""of a run that no launcher ever spoke of"""
 
 
 class Leases:
@@ -129,7 +137,16 @@ class Leases:
 
         The answer is None when it could not even be told.
         """
-        return await self._end(self._runs.ending(run_id), "the job is over")
+        runs = self._runs.ending(run_id)
+        return await self._end(runs, "the job is over", grace_s=_GRACE_AFTER_MPIRUN_S)
+
+    def take_in(self, run_ids: Iterable[str]) -> None:
+        """Count runs as nobody's whose processes are here though no launcher spoke of them."""
+        now_s = asyncio.get_running_loop().time()
+        for run_id in run_ids:
+            self._runs.found(run_id, _UNKNOWN, at_s=now_s)
+        self._began.set()
+        self._mark()
 
     async def clean(self, asker: LauncherId | None) -> Ended | None:
         """End what belongs to nobody, as far as an asker may say so.
@@ -157,8 +174,10 @@ class Leases:
             if run.watcher is not None:
                 self._let_go(run)
 
-    async def _end(self, runs: tuple[Run, ...], why: str) -> Ended | None:
-        return await self._leftovers.end(runs, why, group=self._group)
+    async def _end(
+        self, runs: tuple[Run, ...], why: str, *, grace_s: float = _GRACE_S
+    ) -> Ended | None:
+        return await self._leftovers.end(runs, why, grace_s=grace_s, group=self._group)
 
     def _ended_some(self) -> None:
         self._mark()

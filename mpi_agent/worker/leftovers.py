@@ -15,7 +15,8 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
+from typing import Protocol
 
 from mpi_agent.job.events import EventSink, Noted
 from mpi_agent.job.worker_events import RanksEnded
@@ -24,10 +25,14 @@ from mpi_agent.worker.runs import Run, Runs
 
 __all__ = ["EndRuns", "Leftovers"]
 
-EndRuns = Callable[[tuple[str, ...], str], Awaitable[Ended]]
-"""Ends every process of runs, told why; returns when they are gone or will not go, soon."""
-
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 1.0, 30.0
+
+
+class EndRuns(Protocol):
+    """Ends every process of runs."""
+
+    async def __call__(self, run_ids: tuple[str, ...], why: str, /, *, grace_s: float) -> Ended:
+        """Return when they are gone or will not go, soon after the grace."""
 
 
 class Leftovers:
@@ -52,16 +57,17 @@ class Leftovers:
         self._endings: dict[str, _Ending] = {}
 
     async def end(
-        self, runs: tuple[Run, ...], why: str, *, group: asyncio.TaskGroup
+        self, runs: tuple[Run, ...], why: str, *, grace_s: float, group: asyncio.TaskGroup
     ) -> Ended | None:
         """Return how one whole attempt to end runs went, None when it could not be made.
 
         Args:
+            grace_s: between TERM and KILL; what is being ended already keeps its own.
             group: which goes on trying.
         """
         run_ids = tuple(run.run_id for run in self._runs.ending(*(run.run_id for run in runs)))
         if fresh := tuple(run_id for run_id in run_ids if run_id not in self._endings):
-            ending = _Ending(fresh, why)
+            ending = _Ending(fresh, why, grace_s)
             self._endings.update(dict.fromkeys(fresh, ending))
             group.create_task(self._end_until_gone(ending))
         outcomes = await asyncio.gather(
@@ -106,7 +112,7 @@ class Leftovers:
         if not run_ids:
             return Ended(count=0, killed=0)
         try:
-            ended = await self._end_runs(run_ids, ending.why)
+            ended = await self._end_runs(run_ids, ending.why, grace_s=ending.grace_s)
         except Exception as error:  # whatever is wrong: see the module's last rule
             self._note_once(ending, f"cannot end the processes of {_shown(run_ids)}: {_why(error)}")
             return None
@@ -131,9 +137,10 @@ class _Ending:
         told: sentences that were said about it.
     """
 
-    def __init__(self, run_ids: tuple[str, ...], why: str) -> None:
+    def __init__(self, run_ids: tuple[str, ...], why: str, grace_s: float) -> None:
         self.run_ids = run_ids
         self.why = why
+        self.grace_s = grace_s
         self.told: set[str] = set()
         self._outcome: asyncio.Future[Ended | None] = asyncio.get_running_loop().create_future()
         self._is_asked = asyncio.Event()

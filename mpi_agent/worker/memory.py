@@ -42,6 +42,7 @@ class MemoryWatch:
             kills=account.kills - before,
             used_bytes=account.most_used_bytes or self._most_used_bytes,
             limit_bytes=account.limit_bytes,
+            total_kills=account.kills,
         )
 
 

@@ -24,21 +24,13 @@ import struct
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from mpi_agent.process_table import stat_of
+from mpi_agent.process_table import ProcessKey, stat_of
 
-__all__ = ["ProcessEnd", "ProcessEnds", "ProcessKey", "end_of"]
+__all__ = ["ProcessEnd", "ProcessEnds", "end_of"]
 
 _EXIT = 1 << 3
 _INFO = struct.Struct("QQ11Ii")
 _GET_INFO = 3 << 30 | _INFO.size << 16 | 0xFF << 8 | 11
-
-
-@dataclass(frozen=True, slots=True)
-class ProcessKey:
-    """One process: a pid whose start changed is somebody else's."""
-
-    pid: int
-    started_at_s: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

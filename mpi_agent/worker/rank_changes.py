@@ -11,10 +11,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 
 from mpi_agent.job_processes import JobProcess
+from mpi_agent.process_table import ProcessKey
 from mpi_agent.ssh.worker_words import Line, Presence, RankGone
-from mpi_agent.worker.process_ends import ProcessEnd, ProcessKey
+from mpi_agent.worker.process_ends import ProcessEnd
 
-__all__ = ["RankChanges", "key_of"]
+__all__ = ["RankChanges"]
 
 
 class RankChanges:
@@ -58,7 +59,7 @@ class RankChanges:
         gone = [line for key in self.keys if (end := end_of(key)) for line in self.ended(key, end)]
         for process in processes:
             if process.leads_rank and not process.is_orphan and process.rank is not None:
-                self._ranks.setdefault(key_of(process), process.rank)
+                self._ranks.setdefault(process.key, process.rank)
         self.has_ranks = self.has_ranks or bool(self._ranks)
         self._daemons = daemons
         return (*gone, *self.presence())
@@ -74,8 +75,3 @@ class RankChanges:
             return ()
         self._told = now
         return (now,)
-
-
-def key_of(process: JobProcess) -> ProcessKey:
-    """Return what a process is known by."""
-    return ProcessKey(process.pid, process.started_at_s)

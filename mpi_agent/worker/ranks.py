@@ -8,26 +8,19 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from mpi_agent.job_processes import JobProcess, find_job_processes, signal_ranks
+from mpi_agent.job_processes import JobProcess, find_job_processes, signal_ranks, usage_by_rank
+from mpi_agent.mpi_processes import DAEMON_NAMES
 from mpi_agent.process_signals import Ended, end_processes, is_sent
-from mpi_agent.process_table import stat_of
 from mpi_agent.ssh.worker_words import MOST_NUMBERS, Usage
 
 __all__ = ["RanksHere", "RanksTold", "Work", "count_daemons"]
 
-_ORPHANS_GRACE_S = 3.0
 _LAST_GRACE_S = 1.0
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.05, 0.5
-_DAEMONS = frozenset({"orted", "prted", "hydra_pmi_proxy", "hydra_bstrap_pr"})
-"""What mpirun starts on a host, by the 15 bytes that the kernel keeps of a name.
-
-Source: Open MPI 4.1.4 and 5.0.11, MPICH 4.0.2 and 5.0.2, Intel MPI 2021.18; proc(5), "comm".
-"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,15 +56,10 @@ class RanksHere:
 
     def usage(self, run_id: str) -> Usage:
         """Return what each rank of one run used, with all that it started; in order of ranks."""
-        used: Counter[int] = Counter()
-        for process in self._of(run_id):
-            stat = stat_of(process.pid)
-            is_same = stat is not None and stat.started_at_s == process.started_at_s
-            if stat is not None and is_same and process.rank is not None:
-                used[process.rank] += round(stat.cpu_s * 100)
-        numbers = sorted(used)[:MOST_NUMBERS]
+        used = usage_by_rank(self._of(run_id))[:MOST_NUMBERS]
         return Usage(
-            rank_numbers=tuple(numbers), cpu_s=tuple(used[number] / 100 for number in numbers)
+            rank_numbers=tuple(one.rank for one in used),
+            cpu_s=tuple(round(one.cpu_s, 2) for one in used),
         )
 
     def _of(self, run_id: str) -> tuple[JobProcess, ...]:
@@ -84,12 +72,12 @@ class RanksHere:
             await asyncio.sleep(pause_s)
             pause_s = min(2 * pause_s, _LONGEST_PAUSE_S)
 
-    async def end_runs(self, run_ids: tuple[str, ...]) -> Ended:
-        """End what is left of runs that nobody waits for: TERM, and KILL three seconds later."""
+    async def end_runs(self, run_ids: tuple[str, ...], *, grace_s: float) -> Ended:
+        """End what is left of runs that nobody waits for: TERM, and KILL after the grace."""
         wanted = frozenset(run_ids)
         return await end_processes(
             lambda: [process.pid for process in self.find() if process.run_id in wanted],
-            grace_s=_ORPHANS_GRACE_S,
+            grace_s=grace_s,
         )
 
     async def end_all(self) -> Ended:
@@ -113,7 +101,7 @@ class Work:
         self._mpi_runs = frozenset(
             process.run_id
             for process in find()
-            if process.rank is not None or _name_of(process.pid) in _DAEMONS
+            if process.rank is not None or _name_of(process.pid) in DAEMON_NAMES
         )
 
     def find(self) -> tuple[JobProcess, ...]:
@@ -136,7 +124,7 @@ class Work:
 
 def count_daemons(processes: Iterable[JobProcess]) -> int:
     """Return how many daemons of mpirun there are among processes."""
-    return sum(one.rank is None and _name_of(one.pid) in _DAEMONS for one in processes)
+    return sum(one.rank is None and _name_of(one.pid) in DAEMON_NAMES for one in processes)
 
 
 def _is_told(process: JobProcess, signal_number: int) -> bool:

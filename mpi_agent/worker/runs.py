@@ -20,7 +20,8 @@ of it: it is open and still being ended, and whoever only waits for the end of j
 A run is nobody's for a launcher that asks when no conversation holds it, or when the run's
 launcher has the asker's name and another container: that one was restarted, and its former life
 cannot come back, however open its connection looks. Runs of another launcher that is connected are
-left alone: two launches at a time are legal.
+left alone: two launches at a time are legal. A run that no launcher ever spoke of here can be
+found by its processes; it is nobody's.
 
 A worker that did not run for a while (its machine or container was frozen) has heard nobody in
 that time, which is not the launchers' fault: `excuse` moves every last word by that time.
@@ -84,6 +85,11 @@ class Runs:
         is_new = run_id not in self._runs
         self._runs[run_id] = Run(run_id=run_id, launcher=launcher, watcher=watcher, heard_at_s=at_s)
         return is_new
+
+    def found(self, run_id: str, launcher: LauncherId, *, at_s: float) -> None:
+        """Take in a run that nobody holds; one that is known stays what it is."""
+        run = Run(run_id=run_id, launcher=launcher, watcher=None, heard_at_s=at_s)
+        self._runs.setdefault(run_id, run)
 
     def heard(self, run_id: str, *, watcher: int, at_s: float) -> None:
         """Renew the lease, if it is the conversation that holds the run which speaks."""

@@ -18,6 +18,7 @@ from mpi_agent.errors import SettingsError
 from mpi_agent.job.events import EventSink, Noted, SignalReceived
 from mpi_agent.job.worker_events import MemoryExceeded, WorkerReady
 from mpi_agent.limits import forbid_core_dumps, raise_limits
+from mpi_agent.segments import Segments
 from mpi_agent.setting_words import Backend, ExitWithLauncher
 from mpi_agent.ssh.trust import fingerprints_in
 from mpi_agent.ssh.worker_words import Line, OutOfMemory
@@ -33,7 +34,6 @@ from mpi_agent.worker.preparing import Preparation, Prepared
 from mpi_agent.worker.ranks import RanksHere
 from mpi_agent.worker.readiness import Readiness
 from mpi_agent.worker.renewal import renew_certificate
-from mpi_agent.worker.segments import Segments
 from mpi_agent.worker.stop_signals import StopSignals
 from mpi_agent.worker_settings import WorkerSettings
 
@@ -172,7 +172,7 @@ class Worker:
             state=state,
             worker_name=self._name,
             lease_s=self._settings.launcher_gone_s,
-            end_runs=lambda run_ids, _: ranks.end_runs(run_ids),
+            end_runs=lambda run_ids, _, *, grace_s: ranks.end_runs(run_ids, grace_s=grace_s),
             ranks=ranks,
             segments=Segments(),
             status=self._status,
@@ -269,7 +269,10 @@ def _ready_event(backend: Backend, prepared: Prepared) -> WorkerReady:
 
 def _line_of(exceeded: MemoryExceeded) -> OutOfMemory:
     return OutOfMemory(
-        kills=exceeded.kills, used_bytes=exceeded.used_bytes, limit_bytes=exceeded.limit_bytes
+        kills=exceeded.kills,
+        used_bytes=exceeded.used_bytes,
+        limit_bytes=exceeded.limit_bytes,
+        total_kills=exceeded.total_kills,
     )
 
 

@@ -26,9 +26,11 @@ GROUND = (
     "state",
     "container",
     "children",
+    "mpi_processes",
     "process_table",
     "process_signals",
     "job_processes",
+    "segments",
     "cgroup",
     "limits",
     "job",
@@ -37,6 +39,10 @@ GROUND = (
 CHAPTERS = ("discover", "wait", "command", "run", "explain")
 EFFECTFUL = {
     "attempt",
+    "beside",
+    "lookout",
+    "run.aftermath",
+    "run.idle_hosts",
     "run.alarms",
     "cgroup",
     "children",
@@ -44,6 +50,7 @@ EFFECTFUL = {
     "limits",
     "process_signals",
     "process_table",
+    "segments",
     "container",
     "state",
     "job_finder",
@@ -86,6 +93,7 @@ EFFECTFUL = {
     "run.plain_hosts",
     "run.stalls",
     "run.starting",
+    "run.lost_daemons",
     "run.stragglers",
     "run.signals",
     "run.streams",
@@ -109,7 +117,6 @@ EFFECTFUL = {
     "worker.launchers_seen",
     "worker.process_ends",
     "worker.rank_watch",
-    "worker.segments",
     "worker.conversation",
     "worker.local_socket",
     "worker.leases",
@@ -133,6 +140,7 @@ EFFECTFUL = {
     "worker.stop_signals",
     "worker.worker",
     "observe.bar",
+    "observe.error_stream",
     "observe.http",
     "observe.log",
     "observe.metrics",
@@ -141,6 +149,7 @@ EFFECTFUL = {
     "observe.worker_metrics",
     "observe.worker_pages",
     "local.cluster",
+    "local.directories",
 }
 WORLD = set(
     "asyncio http io logging os random select shutil socket ssl subprocess sys tempfile"
@@ -161,7 +170,7 @@ THIRD_PARTY_HOMES = {
     },
     "cryptography": {"ssh.keys", "worker.notary_child"},
     "prometheus_client": {"observe.metrics", "observe.worker_metrics"},
-    "psutil": {"container", "job_processes"},
+    "psutil": {"container"},
     "click": {"cli"},
     "tenacity": {"discover.sources"},
 }

@@ -25,19 +25,29 @@ def symptoms_page() -> str:
         "",
         "A cause comes first, then signs (what one sees of it), then consequences (what launchers "
         "say when something else went wrong before); among equals, what was said first.",
+        "A cause or a sign counts within about a hundred lines before the end, or before the "
+        "launcher's own words that a rank or a daemon failed; lines of tracebacks and errors "
+        "hardly count.",
+        "What is older the program overcame: it is told as what was before.",
+        "Neither that nor a consequence is ever called the cause.",
+        "Of exceptions the last one before the launcher's words is told, of all else the first.",
         "The verdict is that of a job of which this is the root; where there is none, it does not "
         "tell.",
         "",
+        "`explain` tells first how the run ended where `mpi-agent` wrote that into the log, as "
+        "text or as JSON, and of a log with several attempts explains the last.",
+        "A run that succeeded or was stopped on request needs no cause, so none is looked for.",
+        "",
         "| code of `explain` | meaning |",
         "| --- | --- |",
-        "| 0 | it names a cause |",
-        "| 1 | the log shows nothing known |",
+        "| 0 | it tells how the run ended, or names a cause |",
+        "| 1 | the log tells neither |",
         "| 65 | the file is no text; decompress it first |",
         "| 66 | the file is missing or cannot be read |",
         "",
         "Of a file above 16 MiB the first 4 and the last 12 MiB are read.",
-        "Each symptom has a recorded output in `tests/corpus`; those that only the agent knows "
-        "come from what its workers tell.",
+        "Each symptom has a recorded output in `tests/corpus`, except those that only the agent "
+        "knows, from its workers or because it ended the job.",
     ]
     for theme, rows in THEMES:
         lines += ["", f"## {theme}", "", "| id | kind | verdict | cause | remedy | seen with |"]
@@ -50,7 +60,7 @@ def _row(symptom: Symptom) -> str:
     verdict = symptom.verdict.value if symptom.verdict else ""
     cells = (
         f"`{symptom.id}`",
-        symptom.rank.name.lower(),
+        symptom.kind.name.lower(),
         verdict,
         _in_capitals(symptom.cause),
         symptom.remedy,

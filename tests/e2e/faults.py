@@ -39,6 +39,7 @@ STRAGGLER_GRACE_S = 5.0
 _GRACE_S = 5.0
 _WORKER_TIMEOUT_S = 15.0
 _LONG_GRACE = "60s"
+_SHORT_GRACE_S = 3.0  # what a second request leaves of it
 
 _DAEMON = re.compile(r"^\S*\b(orted|prted|hydra_pmi_proxy|hydra_bstrap_proxy)\b")
 _MPIRUN = re.compile(r"^\S*\b(mpirun|mpiexec|orterun|prterun)\S*( |$)")
@@ -256,7 +257,7 @@ FAULTS = (
         verdict=Verdict.STOPPED,
         code=130,
         words=r"[Ss]topped",
-        promise_s=1.0 + _FAILS_S,
+        promise_s=1.0 + _SHORT_GRACE_S + _FAILS_S,
         program=("deaf",),
         options=(f"--grace={_LONG_GRACE}",),
     ),

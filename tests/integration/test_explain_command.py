@@ -65,6 +65,7 @@ def test_json_tells_every_finding() -> None:
 
     told = json.loads(done.stdout)
 
+    assert (told["ending"], told["root"]) == (None, "ssh-refused")
     assert told["verdict"] == "launch_failed"
     assert [item["symptom"] for item in told["findings"]] == [
         "ssh-refused",
@@ -73,6 +74,7 @@ def test_json_tells_every_finding() -> None:
     assert told["findings"][0]["host"] == "pi-worker-2.pi.default.svc"
     assert told["findings"][0]["line_number"] == 9
     assert told["findings"][1]["verdict"] is None
+    assert [item["kind"] for item in told["findings"]] == ["cause", "consequence"]
 
 
 def test_a_log_that_shows_nothing_known_ends_with_1() -> None:
@@ -83,7 +85,85 @@ def test_a_log_that_shows_nothing_known_ends_with_1() -> None:
 
     assert (text.returncode, as_json.returncode, empty.returncode) == (1, 1, 1)
     assert text.stdout.startswith(b"nothing known in ")
-    assert json.loads(as_json.stdout) == {"verdict": None, "findings": []}
+    assert json.loads(as_json.stdout) == {
+        "ending": None,
+        "verdict": None,
+        "root": None,
+        "findings": [],
+    }
+
+
+def test_what_the_agent_said_itself_comes_first() -> None:
+    """With the cause that the output shows below it."""
+    said = b'mpi-agent: "pi" failed with exit code 7 (verdict=PROGRAM_FAILED code=7)\n'
+
+    done = explain("-", stdin=b"ValueError: the loss is nan\n" + said)
+
+    assert done.returncode == 0
+    assert done.stdout.decode().splitlines() == [
+        'ending: "pi" failed with exit code 7',
+        "verdict: program failed, code 7 (line 2)",
+        "cause: a rank raised an exception, ValueError: the loss is nan [python-exception]",
+        "line 1: ValueError: the loss is nan",
+        "hint: see the traceback above it",
+    ]
+
+
+def test_a_log_that_tells_of_a_success_needs_no_cause() -> None:
+    """It is known how that ended, whatever else stands there."""
+    said = b'mpi-agent: "pi" succeeded after 3 s (verdict=SUCCEEDED code=0)\n'
+
+    done = explain("-", stdin=LINE + said)
+    told = json.loads(explain("-", "--output", "json", stdin=LINE + said).stdout)
+
+    assert done.returncode == 0
+    assert done.stdout.decode().splitlines() == [
+        'ending: "pi" succeeded after 3 s',
+        "verdict: succeeded, code 0 (line 2)",
+    ]
+    assert told == {
+        "ending": {
+            "verdict": "succeeded",
+            "exit_code": 0,
+            "summary": '"pi" succeeded after 3 s',
+            "line_number": 2,
+        },
+        "verdict": "succeeded",
+        "root": None,
+        "findings": [],
+    }
+
+
+def test_a_consequence_alone_is_seen_and_is_no_cause() -> None:
+    """Nor is what the program went on after."""
+    noise = b"An MPI communication peer process has unexpectedly disconnected.\n"
+
+    done = explain("-", stdin=LINE + FILLER * 500 + noise)
+
+    assert done.returncode == 1
+    assert done.stdout.decode().splitlines()[:-1] == [
+        "no cause in 502 lines",
+        "seen:",
+        "  line 502: a rank that others were talking to was gone [mpi-peer-gone]",
+        "before, and the program went on:",
+        '  line 1: nothing listens on port 22 of "w1" [ssh-refused]',
+    ]
+    assert done.stdout.splitlines()[-1].startswith(b"hint: see the log of the other side")
+
+
+def test_a_launch_does_not_compile_the_catalogue_before_its_program_has_ended() -> None:
+    """What the launcher imports to start has none of it."""
+    script = (
+        "import sys, mpi_agent.attempt, mpi_agent.launcher, mpi_agent.cli.launch;"
+        "print([name for name in sys.modules if name.startswith('mpi_agent.explain.symptoms')"
+        " or name in ('mpi_agent.explain.matcher', 'mpi_agent.explain.text_search')])"
+    )
+
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, timeout=60, check=True
+    )
+
+    assert done.stdout == b"[]\n"
 
 
 @pytest.mark.parametrize("name", ["missing.log", "", "a/b"])
@@ -125,8 +205,10 @@ def test_a_huge_log_is_read_at_both_ends_with_its_line_numbers(
 
     done = explain(str(path), "--output", "json")
 
-    (finding,) = json.loads(done.stdout)["findings"]
+    told = json.loads(done.stdout)
+    (finding,) = told["findings"]
     assert finding["symptom"] == "ssh-refused"
+    assert finding["is_past"] is True  # 20,000 lines follow
     assert finding["line_number"] == chunks_before * CHUNK.count(b"\n") + 1
 
 

@@ -188,15 +188,20 @@ def test_every_posix_shell_finds_directories_files_and_cpus(root: Path, shell: s
 
 @pytest.mark.parametrize("shell", SHELLS)
 def test_every_posix_shell_tells_which_launchers_began_runs_there(root: Path, shell: str) -> None:
-    """Where an agent keeps them; once each, and nothing else that stands in the file."""
+    """Where an agent keeps them; once each, and nothing else that stands in the file.
+
+    An older agent does not tell whose job a launcher was of.
+    """
     state = root / "state of a worker"
     state.mkdir()
     call = {WORKER_CALL_VARIABLE: str(state / "worker-call")}
 
     assert facts_below(root, shell_of(shell)).launchers == ()
     assert facts_below(root, shell_of(shell), **call).launchers == ()
-    (state / "launchers").write_text("0badcafe\n1badcafe\n0badcafe\nnot one\n2BADCAFE\n\n")
-    assert facts_below(root, shell_of(shell), **call).launchers == ("0badcafe", "1badcafe")
+    one, other = "0badcafe.00000001", "0badcafe.00000002"
+    lines = (one, other, one, "not one", one.upper(), "00000003", "")
+    (state / "launchers").write_text("".join(f"{line}\n" for line in lines))
+    assert facts_below(root, shell_of(shell), **call).launchers == (one, other)
 
 
 def test_a_host_that_is_ready_tells_what_its_sessions_have(root: Path, keys: JobKeys) -> None:

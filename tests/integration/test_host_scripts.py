@@ -15,7 +15,9 @@ import pytest
 
 from mpi_agent.run.host_listing import RunOnHost, read_listing, run_on_host
 from mpi_agent.run.host_scripts import (
+    CLEANED_MARK,
     Target,
+    clean_line,
     end_line,
     list_line,
     remove_line,
@@ -42,13 +44,13 @@ class Shell:
         self._words = words
         self._path = path
 
-    def run(self, line: str) -> str:
+    def run(self, line: str, **environ: str) -> str:
         """Return what the line prints; it must say nothing on its standard error."""
         before, sh, script = line.partition("/bin/sh ")
         assert (before, sh) == ("", "/bin/sh ")
         ended = subprocess.run(
             [*self._words, *shlex.split(script)],
-            env={"PATH": self._path},
+            env={"PATH": self._path, **environ},
             capture_output=True,
             text=True,
             timeout=LIMIT_S,
@@ -176,6 +178,20 @@ def test_segments_of_a_run_are_removed_once_nobody_has_them_open(shell: Shell) -
     finally:
         for path in paths:
             path.unlink(missing_ok=True)
+
+
+def test_an_agents_answer_comes_back_and_silence_where_there_is_none(
+    shell: Shell, tmp_path: Path
+) -> None:
+    """The program gets its call as one word, whatever the shell makes of quotes."""
+    line = clean_line(RUN)
+    call = tmp_path / "a worker-call"
+    call.write_text('printf "%s" "$#:$1:$2"\n')
+
+    assert CLEANED_MARK not in shell.run(line)
+    assert CLEANED_MARK not in shell.run(line, MPI_AGENT_WORKER_CALL=f"{call}-that-is-gone")
+    answer = shell.run(line, MPI_AGENT_WORKER_CALL=str(call))
+    assert f'{CLEANED_MARK}2:clean:{{"verb":"clean","run_id":"{RUN}"}}\n' in answer
 
 
 def test_ranks_of_the_launchers_own_container_are_told_and_ended_without_ssh(

@@ -163,6 +163,22 @@ def test_a_worker_that_is_cut_off_in_silence_is_suspected_and_then_lost(
     print(f"{kind}: cut off, timeout {QUICK_S:g} s: lost after {took_s:.1f} s")
 
 
+def test_a_worker_whose_interface_is_down_is_lost_for_want_of_an_answer(
+    farm: tuple[Farm, str],
+) -> None:
+    """Also where it had accepted a connection and answered nothing a moment before."""
+    hosts, kind = farm
+    worker = hosts.workers[2]
+    with watching(hosts, kind) as watch, paused(worker):
+        watch.says(rf"suspected {NAME_2}: .*")
+        worker.run("ip", "link", "set", "eth0", "down")
+        try:
+            took_s = watch.tells_of(NAME_2, NOT_THERE, since_s=time.monotonic())
+        finally:
+            worker.run("ip", "link", "set", "eth0", "up")
+    print(f"{kind}: paused and down, timeout {QUICK_S:g} s: lost after {took_s:.1f} s")
+
+
 def test_the_usual_timeout_is_kept(farm: tuple[Farm, str]) -> None:
     """Fifteen seconds."""
     hosts, kind = farm

@@ -94,7 +94,7 @@ async def told_apart(plan: LaunchPlan, logs: Path, *, limit_bytes: int | None = 
             child.kill()
             for thread in threads:
                 await asyncio.to_thread(thread.join)
-    files.close()
+    await files.finish()
     assert notes == []
 
 

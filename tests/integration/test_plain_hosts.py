@@ -6,6 +6,7 @@ import contextlib
 import os
 import shutil
 import signal
+import subprocess
 from collections.abc import Iterator
 
 import psutil
@@ -13,9 +14,12 @@ import pytest
 
 from mpi_agent.command.build import build_plan
 from mpi_agent.command.stack import detect_stack
+from mpi_agent.run_id import RunId
+from mpi_agent.ssh.worker_protocol import parse_line, render_call
+from mpi_agent.ssh.worker_words import Call, LauncherId, Verb, Watching
 from tests.builders import a_host_list, a_launch_request
 from tests.farm import Farm, FarmHost, FarmOptions, Server
-from tests.farm_launch import ALL_STACKS, farm_of, rank_program
+from tests.farm_launch import AGENTS, ALL_STACKS, farm_of, launcher_environ, rank_program
 from tests.plain_errands import Errands, running_errands
 from tests.plain_runs import a_run_id, running_mpirun
 from tests.stacks import MpiStack, require_stack
@@ -169,6 +173,66 @@ def test_the_next_attempt_ends_what_a_dead_launcher_left(farm: Farm, name: str) 
 
         assert all(host["ended"] >= 3 and host["left"] == 0 for host in swept)
         assert everything_on(farm) == []
+
+
+@contextlib.contextmanager
+def launcher_of(farm: Farm, run_id: RunId) -> Iterator[None]:
+    """Hold a run on the first worker, as a launcher does that is connected to its agent."""
+    launcher = LauncherId(name="pi-launcher-x7k2p", container="c-1")
+    call = render_call(Call(verb=Verb.WATCH, launcher=launcher, run_id=str(run_id)))
+    ssh = ("ssh", "-F", str(farm.ssh_config), farm.workers[0].name)
+    with subprocess.Popen(
+        [*farm.launcher.enter, *ssh, '/bin/sh "$MPI_AGENT_WORKER_CALL" watch'],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        env=launcher_environ(),
+    ) as popen:
+        assert popen.stdin is not None
+        assert popen.stdout is not None
+        popen.stdin.write(call)
+        popen.stdin.flush()
+        assert isinstance(parse_line(popen.stdout.readline()), Watching)
+        yield
+
+
+def test_an_agent_ends_former_runs_but_none_whose_launcher_is_connected() -> None:
+    """A pod that is told to end has its own time; one that died before it spoke is ended."""
+    mpi = require_stack("openmpi4")
+    next_pod = a_run_id(container="c-2")
+    with (
+        farm_of(1, AGENTS) as farm,
+        running_errands(farm, next_pod) as of_next_pod,
+        running_mpirun(farm, mpi, RUN, *SLEEPS),
+    ):
+        wait_until("the ranks are there", lambda: everything_on(farm).count("sleep") == 2)
+
+        with launcher_of(farm, RUN):
+            (spared,) = of_next_pod.ask("end former")
+            assert (spared["answered"], spared["ended"], spared["left"]) == (True, 0, 0)
+            assert everything_on(farm).count("sleep") == 2
+
+        (swept,) = of_next_pod.ask("end former")
+        assert (swept["ended"] >= 2, swept["left"]) == (True, 0)
+        wait_until("nothing is left", lambda: everything_on(farm) == [])
+
+
+def test_an_agent_ends_a_former_run_that_no_launcher_spoke_of() -> None:
+    """The launcher was killed in the first moments of its launch."""
+    mpi = require_stack("openmpi4")
+    next_pod = a_run_id(container="c-2")
+    with (
+        farm_of(1, AGENTS) as farm,
+        running_errands(farm, RUN) as errands,
+        running_errands(farm, next_pod) as of_next_pod,
+        running_mpirun(farm, mpi, RUN, *SLEEPS),
+    ):
+        wait_until("the ranks are there", lambda: everything_on(farm).count("sleep") == 2)
+
+        assert [host["ended"] for host in errands.ask("end former")] == [0]
+        (swept,) = of_next_pod.ask("end former")
+
+        assert (swept["ended"] >= 2, swept["left"]) == (True, 0)
+        wait_until("nothing is left", lambda: everything_on(farm) == [])
 
 
 @contextlib.contextmanager

@@ -16,12 +16,12 @@ import pytest
 
 from mpi_agent.job.events import Noted
 from mpi_agent.job_processes import JobProcess, find_job_processes
-from mpi_agent.process_table import stat_of
+from mpi_agent.process_table import ProcessKey, stat_of
+from mpi_agent.segments import Segments
 from mpi_agent.ssh.worker_words import Line, Presence, RankGone
 from mpi_agent.variable_names import RUN_ID_VARIABLE
-from mpi_agent.worker.process_ends import ProcessEnd, ProcessEnds, ProcessKey, end_of
+from mpi_agent.worker.process_ends import ProcessEnd, ProcessEnds, end_of
 from mpi_agent.worker.rank_watch import RankWatch
-from mpi_agent.worker.segments import Segments
 from tests.fakes import EventRecorder
 from tests.served_control import run, until
 from tests.stacks import STACK_NAMES, require_stack
@@ -228,6 +228,22 @@ def test_a_rank_that_ends_is_told_at_once_with_its_code_and_the_others_are_count
 
                 assert watched.gone() == {0: RankGone(rank=0, code=7, signal=None)}
                 assert {run_id for run_id, _ in watched.lines} == {"a"}
+
+    run(watch())
+
+
+def test_a_rank_that_fails_at_once_is_seen_and_told() -> None:
+    """MPICH waits for ever after it, so nobody else would ever tell."""
+
+    async def watch() -> None:
+        async with watching() as watched:
+            watched.watch.begin("a")
+            await until("it looks", lambda: watched.looks > 1)
+            script = a_daemon("sleep 0.6; exit 7", "sleep 600")
+            with child_of("sh", "-c", script, **{RUN_ID_VARIABLE: "a"}):
+                await until("one is gone", lambda: bool(watched.gone()))
+
+                assert watched.gone() == {0: RankGone(rank=0, code=7, signal=None)}
 
     run(watch())
 

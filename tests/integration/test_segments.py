@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import os
 import shutil
@@ -10,15 +11,20 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from pathlib import Path
 
 import pytest
 
+from mpi_agent.job.run_reports import HostSwept
 from mpi_agent.job_processes import JobProcess, find_job_processes
+from mpi_agent.run.own_ranks import OwnRanks
+from mpi_agent.run_id import RunId
+from mpi_agent.segments import Segments
 from mpi_agent.shm_names import is_of_mpi
+from mpi_agent.ssh.worker_words import Line, Over, Sweep, Swept
 from mpi_agent.variable_names import RUN_ID_VARIABLE
-from mpi_agent.worker.segments import Segments
+from tests.served_control import Served, serve_and, until
 from tests.stacks import STACK_NAMES, require_stack
 from tests.waiting import wait_until
 
@@ -92,6 +98,58 @@ def test_what_a_killed_rank_was_seen_to_use_is_removed(shared_memory: Path) -> N
     own.touch()
     assert segments.remove("a") == 0
     assert own.exists()
+
+
+def test_ranks_in_the_launchers_own_container_leave_no_shared_memory_either(
+    shared_memory: Path,
+) -> None:
+    """Also those that were killed before the end; with `local` all ranks are there."""
+    run_id = RunId.of_launcher(name="pi-launcher", container="c", launch=os.urandom(4).hex())
+    own = OwnRanks("pi-launcher", run_id, Segments(shared_memory))
+    killed, left = (shared_memory / f"vader_segment.pi.0.1.{rank}" for rank in range(2))
+    other = shared_memory / "vader_segment.pi.0.2.0"
+    other.touch()
+
+    async def run() -> HostSwept:
+        watching = asyncio.create_task(own.watch())
+        with user_of(left, run_id=str(run_id)):
+            with user_of(killed, run_id=str(run_id)) as rank:
+                await until("it was seen", lambda: rank.key in own_looks(own, run_id))
+            watching.cancel()
+            return await own.end()
+
+    swept = asyncio.run(run())
+
+    assert (swept.ended, swept.left, swept.segments) == (1, 0, 2)
+    assert list(shared_memory.iterdir()) == [other]
+
+
+def own_looks(own: OwnRanks, run_id: RunId) -> Collection[object]:
+    """Return the processes that were looked at."""
+    run = own._segments._runs.get(str(run_id))
+    return () if run is None else run.looked
+
+
+@pytest.mark.parametrize("end", [Over(exit_code=0), Sweep()])
+def test_the_memory_of_processes_that_will_not_go_is_theirs_until_they_go(
+    shared_memory: Path, tmp_path: Path, end: Line
+) -> None:
+    """What a run used is not forgotten while something of it is left, and is removed then."""
+    own = shared_memory / "vader_segment.pi.0.1.0"
+
+    async def watch(served: Served) -> None:
+        caller = await served.watch("a")
+        with user_of(own) as rank:
+            served.segments.looked("a", (rank,), is_last=False)
+        served.ending.left = 1
+        caller.send(end)
+
+        assert await caller.hear() == Swept(ended=1, killed=0, left=1, segments=0)
+        assert own.exists()
+        served.ending.left = 0
+        await until("it is removed", lambda: not own.exists())
+
+    serve_and(watch, tmp_path / "state", shared_memory=shared_memory)
 
 
 @pytest.mark.parametrize("how", ["maps", "opens"])

@@ -298,6 +298,80 @@ def test_somebody_out_of_reach_who_holds_the_pipe_is_waited_for_one_second() -> 
         os.close(number)
 
 
+def test_a_stop_bounds_how_long_a_slow_reader_is_waited_for() -> None:
+    """He reads all the time, and whoever told us to stop kills us meanwhile."""
+    notes: list[str] = []
+    is_over = threading.Event()
+
+    async def run(sink: int) -> float:
+        streams = ProgramStreams(stdout=sink, stderr=sink)
+        streams.start(lambda ends: os.write(ends.stdout or -1, b"z" * 600_000), note=notes.append)
+        loop = asyncio.get_running_loop()
+        began_s = loop.time()
+        loop.call_later(0.5, lambda: streams.hurry(loop.time() + 1.0))
+        await streams.finish()
+        return loop.time() - began_s
+
+    def read_slowly(source: int) -> None:
+        while not is_over.wait(0.02) and os.read(source, 1000):
+            pass
+
+    source, sink = os.pipe()
+    reader = threading.Thread(target=read_slowly, args=(source,))
+    reader.start()
+    took_s = asyncio.run(run(sink))
+    is_over.set()
+    reader.join()
+    for number in (source, sink):
+        os.close(number)
+
+    assert 1.4 < took_s < _SOON_S
+    (note,) = notes
+    assert note.startswith("there is no time to pass on all of the program's output")
+
+
+def test_a_stop_that_comes_when_the_program_has_ended_hurries_its_output(tmp_path: Path) -> None:
+    """Nobody reads it; else the agent would wait for thirty seconds and be killed."""
+    script = "os.write(1, b'y' * 600_000); sys.exit(6)"
+
+    with supervised(python(script), tmp_path, stdout=subprocess.PIPE) as running:
+        wait_until("the program is gone", lambda: not Path(f"/proc/{running.program_pid}").exists())
+        began_s = time.monotonic()
+        running.signal(signal.SIGTERM)
+        report = running.report()
+        took_s = time.monotonic() - began_s
+
+    assert took_s < _SOON_S
+    assert (report.code, report.stopped_by) == (6, None)
+    assert any("rest is dropped" in note for note in report.notes)
+
+
+@pytest.mark.parametrize("closed", ["1", "2", "both"])
+def test_streams_that_were_closed_at_the_start_lose_what_is_written_there_alone(
+    closed: str, tmp_path: Path
+) -> None:
+    """As `>&-` does: what the program says is still known, and goes to no other file of ours."""
+    line = "echo out; echo err >&2; exit 3"
+    closing = {"1": 'exec "$@" >&-', "2": 'exec "$@" 2>&-', "both": 'exec "$@" >&- 2>&-'}[closed]
+
+    with supervised(
+        start_by_sh(line),
+        tmp_path,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        entrance=("/bin/sh", "-c", closing, "sh"),
+    ) as running:
+        out = read_all(running)
+        report = running.report()
+        assert running.popen.stderr is not None
+        err = running.popen.stderr.read()
+
+    assert (out, err) == {"1": (b"", b"err\n"), "2": (b"out\n", b""), "both": (b"", b"")}[closed]
+    assert (report.code, report.left, report.new_files) == (3, 0, 0)
+    assert (report.notes, report.told) == ((), ())
+    assert sorted(report.text.split()) == ["err", "out"]
+
+
 def test_a_program_that_closes_its_output_early_runs_on(tmp_path: Path) -> None:
     """Its end is the process's, not the stream's."""
     line = "echo bye; exec >&- 2>&-; sleep 0.3; exit 6"

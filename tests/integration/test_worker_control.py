@@ -10,9 +10,11 @@ from pathlib import Path
 
 import pytest
 
+from mpi_agent.cgroup import CpuAccount
 from mpi_agent.container import container_identity
 from mpi_agent.job.events import Noted
 from mpi_agent.job.worker_events import LauncherGone, RanksEnded, RunBegan, RunOver
+from mpi_agent.job_processes import JobProcess
 from mpi_agent.run_id import RunId
 from mpi_agent.ssh.worker_words import (
     Alive,
@@ -29,12 +31,17 @@ from mpi_agent.ssh.worker_words import (
     Refused,
     Restarting,
     Signalled,
+    Sweep,
     Swept,
+    Throttled,
     Usage,
     Verb,
     Watching,
 )
+from mpi_agent.state import open_state_directory
+from mpi_agent.worker.launchers_seen import LaunchersSeen
 from mpi_agent.worker.ranks import RanksTold
+from tests.fakes import EventRecorder
 from tests.served_control import (
     LIMIT_S,
     OTHER,
@@ -102,8 +109,8 @@ def test_over_ends_what_is_left_then_says_the_last_words_and_farewell(tmp_path: 
             served.ending.may_end.set()
 
             assert await caller.hear_all() == [
-                Swept(ended=2, killed=1, left=0, segments=0),
                 KILLS,
+                Swept(ended=2, killed=1, left=0, segments=0),
                 Farewell(),
             ]
             assert await over == 3
@@ -437,6 +444,161 @@ def test_a_run_that_is_begun_again_is_swept_and_the_job_goes_on(tmp_path: Path) 
     serve_and(watch, tmp_path / "state")
 
 
+def test_a_launcher_has_its_run_swept_and_says_later_how_the_job_ended(tmp_path: Path) -> None:
+    """What explains an ending comes before it is weighed; the farewell comes behind the word."""
+
+    async def watch() -> None:
+        async with serving(tmp_path / "state", last_words=lambda: (KILLS,)) as served:
+            over = asyncio.create_task(served.control.job_over())
+            caller = await served.watch("a")
+            caller.send(Sweep())
+
+            assert [await caller.hear(), await caller.hear()] == [KILLS, SWEPT]
+            assert not served.mark.exists()
+            assert served.events(RunOver) == []
+            caller.send(Alive())
+            assert await caller.hear() == Alive()
+            assert not over.done()
+            caller.send(Over(exit_code=3, summary="rank 0 failed"))
+            nothing = Swept(ended=0, killed=0, left=0, segments=0)
+            assert await caller.hear_all() == [KILLS, nothing, Farewell()]
+            assert await over == 3
+            assert served.ending.run_ids == ["a"]
+            assert [event.run_id for event in served.events(RunOver)] == ["a"]
+
+    run(watch())
+
+
+def test_a_sweep_is_answered_also_where_nothing_could_be_looked_for(tmp_path: Path) -> None:
+    """The launcher waits for it; the run stays open and is tried again."""
+
+    async def watch(served: Served) -> None:
+        served.ending.trouble = OSError(24, "Too many open files")
+        caller = await served.watch("a")
+        caller.send(Sweep())
+
+        assert await caller.hear() == Swept(ended=0, killed=0, left=0, segments=0)
+        assert served.mark.exists()
+        served.ending.trouble = None
+        caller.send(Over(exit_code=0))
+        assert await caller.hear_all() == [SWEPT, Farewell()]
+        assert not served.mark.exists()
+
+    serve_and(watch, tmp_path / "state")
+
+
+def test_a_run_that_is_over_already_takes_the_last_word_on_a_new_channel(tmp_path: Path) -> None:
+    """No next attempt came about, and the worker is to end with its launcher's code."""
+
+    async def watch(served: Served) -> None:
+        over = asyncio.create_task(served.control.job_over())
+        caller = await served.watch("a")
+        caller.send(Restarting(exit_code=201))
+        await caller.hear_all()
+        again = await served.watch("a")
+        again.send(Over(exit_code=201, summary="no next attempt"))
+
+        assert await again.hear_all() == [SWEPT, Farewell()]
+        assert await over == 201
+
+    serve_and(watch, tmp_path / "state")
+
+
+def test_what_is_left_after_the_last_word_has_less_time_than_the_launcher_waits(
+    tmp_path: Path,
+) -> None:
+    """After a stop that is three seconds for TERM, KILL and the answer; mpirun is gone by then."""
+
+    async def watch(served: Served) -> None:
+        for run_id, word in (("a", Over(exit_code=0)), ("b", Restarting(exit_code=1))):
+            caller = await served.watch(run_id)
+            caller.send(word)
+            await caller.hear_all()
+        caller = await served.watch("c")
+        caller.send(Sweep())
+        await caller.hear()
+
+        assert served.ending.run_ids == ["a", "b", "c"]
+        assert max(served.ending.graces_s) <= 1.0
+
+    serve_and(watch, tmp_path / "state")
+
+
+def test_ranks_that_nobody_told_to_end_have_three_seconds(tmp_path: Path) -> None:
+    """Of a launcher that is gone; they may have something to save."""
+
+    async def watch(served: Served) -> None:
+        await (await served.watch("a")).hang_up()
+        await until("the lease ends them", lambda: served.ending.run_ids == ["a"])
+        await (await served.watch("b")).hang_up()
+        await served.ask_clean(OTHER)
+
+        assert served.ending.graces_s == [3.0, 3.0]
+
+    serve_and(watch, tmp_path / "state", lease_s=SHORT_LEASE_S)
+
+
+def a_rank_of(run_id: str) -> JobProcess:
+    """Return a process that is found."""
+    return JobProcess(
+        pid=1 << 22, started_at_s=1.0, run_id=run_id, rank=0, local_rank=0, leads_rank=True
+    )
+
+
+def test_clean_ends_former_runs_of_the_askers_job_that_no_launcher_spoke_of(
+    tmp_path: Path,
+) -> None:
+    """Their launcher was gone before it could; runs of others and those under --exec stay."""
+    former = RunId.of_launcher(name="pi-launcher-x7k2p", container="1", launch="0" * 8)
+    own = RunId.of_launcher(name="pi-launcher-9fq4z", container="2", launch="1" * 8)
+    other = RunId.of_launcher(name="tau-launcher", container="3", launch="2" * 8)
+
+    async def watch(served: Served) -> None:
+        ids = (str(former), str(own), str(other), "exec-0badcafe")
+        served.ranks.processes = tuple(a_rank_of(run_id) for run_id in ids)
+
+        assert await served.ask_clean(None) == [Cleaned(ended=0, killed=0)]
+        assert await served.ask_clean(None, run_id=str(own)) == [Cleaned(ended=2, killed=0)]
+        assert served.ending.run_ids == [str(former)]
+
+    serve_and(watch, tmp_path / "state")
+
+
+def test_clean_leaves_a_former_run_alone_whose_launcher_is_connected(tmp_path: Path) -> None:
+    """Its pod has its own grace period; two launchers may also have names that look alike."""
+    former = RunId.of_launcher(name="pi-launcher-x7k2p", container="1", launch="0" * 8)
+    own = RunId.of_launcher(name="pi-launcher-9fq4z", container="2", launch="1" * 8)
+
+    async def watch(served: Served) -> None:
+        served.ranks.processes = (a_rank_of(str(former)),)
+        await served.watch(str(former), LauncherId(name="pi-launcher-x7k2p", container="1"))
+
+        assert await served.ask_clean(None, run_id=str(own)) == [Cleaned(ended=0, killed=0)]
+        assert served.ending.run_ids == []
+        assert served.mark.exists()
+
+    serve_and(watch, tmp_path / "state")
+
+
+def test_a_run_that_was_held_back_by_the_cpu_limit_is_told_so_at_its_end(tmp_path: Path) -> None:
+    """What came to pass since its begin, once, and in time for the ending to be weighed."""
+
+    async def watch(served: Served) -> None:
+        served.cpu = CpuAccount(periods=1000, throttled=900)
+        caller, other = await served.watch("a"), await served.watch("b")
+        served.cpu = CpuAccount(periods=1200, throttled=1050)
+        caller.send(Sweep())
+
+        assert await caller.hear() == Throttled(periods=200, throttled=150)
+        assert await caller.hear() == SWEPT
+        caller.send(Over(exit_code=0))
+        assert not [line for line in await caller.hear_all() if isinstance(line, Throttled)]
+        other.send(Over(exit_code=0))
+        assert (await other.hear_all())[0] == Throttled(periods=200, throttled=150)
+
+    serve_and(watch, tmp_path / "state")
+
+
 def test_what_may_not_have_been_heard_is_told_again_to_the_launcher_that_comes_back(
     tmp_path: Path,
 ) -> None:
@@ -477,8 +639,22 @@ def test_what_was_told_of_a_run_is_forgotten_with_it(tmp_path: Path) -> None:
     serve_and(watch, tmp_path / "state")
 
 
+def test_of_very_many_launchers_the_latest_stand_there(tmp_path: Path) -> None:
+    """Of jobs that are long over; the own former lives are among the last."""
+    seen = LaunchersSeen(open_state_directory(str(tmp_path / "state")), EventRecorder())
+    for number in range(1001):
+        seen.add(f"run {number}", LauncherId(name="pi-launcher", container=str(number)))
+
+    first, last = (
+        RunId.of_launcher(name="pi-launcher", container=container, launch="").launcher
+        for container in ("1", "1000")
+    )
+    lines = (tmp_path / "state" / "launchers").read_text().splitlines()
+    assert (len(lines), lines[0], lines[-1]) == (1000, first, last)
+
+
 def test_the_launchers_that_began_runs_here_stand_in_a_file_once_each(tmp_path: Path) -> None:
-    """By the part that a run's id has for its launcher's container; not those of a former life."""
+    """By its job and its container, as in a run's id; not those of the worker's former life."""
 
     async def watch(served: Served) -> None:
         run_id = RunId.of_launcher(name="pi-launcher", container="first", launch="0" * 8)
@@ -488,7 +664,7 @@ def test_the_launchers_that_began_runs_here_stand_in_a_file_once_each(tmp_path: 
 
         second = RunId.of_launcher(name="pi-launcher", container="second", launch="0" * 8)
         assert served.state.file("launchers").read_text() == (
-            f"{run_id.container}\n{second.container}\n"
+            f"{run_id.launcher}\n{second.launcher}\n"
         )
 
     (tmp_path / "state").mkdir(mode=0o700)

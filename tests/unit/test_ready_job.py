@@ -6,10 +6,18 @@ from dataclasses import replace
 
 import pytest
 
+from mpi_agent.job.host_facts import HostFacts
 from mpi_agent.job.hosts import HostList
 from mpi_agent.job.readiness import HostReadiness, ReadinessReport
 from mpi_agent.job_finder import Job
-from mpi_agent.ready_job import ReadyJob, job_of_report, of_ready_hosts, with_local_hosts
+from mpi_agent.ready_job import (
+    ReadyJob,
+    job_of_report,
+    launchers_before,
+    of_ready_hosts,
+    with_local_hosts,
+)
+from mpi_agent.run_id import RunId
 from tests.builders import a_host, a_host_list
 
 HOSTS = HostList(hosts=(a_host(0), a_host(1, is_local=True), a_host(2)), source="--hosts")
@@ -71,3 +79,36 @@ def test_a_smaller_job_has_the_ready_hosts_alone_in_rank_order() -> None:
     assert [host.index for host in smaller.job.hosts.hosts] == [0, 1]
     assert smaller.report.is_ready
     assert [host.host for host in smaller.remote] == list(smaller.job.hosts.names)
+
+
+def a_run(container: str, *, job: str = "pi-launcher") -> RunId:
+    """Return a run of a launcher's container."""
+    return RunId.of_launcher(name=job, container=container, launch="f" * 8)
+
+
+def seen_by(*hosts: tuple[RunId, ...] | None) -> ReadinessReport:
+    """Return what workers saw of launchers, None for one that does not tell."""
+    told = tuple(
+        HostReadiness(
+            host=f"w-{number}",
+            facts=None if runs is None else HostFacts(launchers=tuple(r.launcher for r in runs)),
+        )
+        for number, runs in enumerate(hosts)
+    )
+    return ReadinessReport(hosts=told, elapsed_s=1.0, timeout_s=None)
+
+
+def test_launchers_of_other_jobs_are_no_attempts_of_this_one() -> None:
+    """Workers may outlive many jobs; a first run must not restore from a checkpoint."""
+    others = tuple(a_run(f"c-{number}", job="tau-launcher") for number in range(3))
+
+    assert launchers_before(seen_by(others, None), a_run("own")) == 0
+
+
+def test_former_lives_of_the_launcher_are_counted_where_most_of_them_were_seen() -> None:
+    """A worker that was replaced has seen fewer; the own life is none of them."""
+    own, first, second = a_run("own"), a_run("first"), a_run("second")
+    other = a_run("first", job="tau-launcher")
+
+    assert launchers_before(seen_by((first, other, second, own), (own,), None), own) == 2
+    assert launchers_before(seen_by(()), own) == 0

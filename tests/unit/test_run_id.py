@@ -35,6 +35,28 @@ def test_every_pod_of_one_job_has_the_same_job() -> None:
     )
 
 
+@pytest.mark.parametrize("name", ["{}-alpha", "{}-gamma", "{}-01234", "{}-x7k2", "{}-x7k2pq", "{}"])
+def test_the_end_that_somebody_gave_a_machine_is_part_of_its_name(name: str) -> None:
+    """Two machines of one team run two jobs, and neither may end the other's ranks."""
+    own, others = (
+        RunId.of_launcher(name=name.format(team), container="c", launch="f" * 8)
+        for team in ("team", "host")
+    )
+    delta = RunId.of_launcher(name="team-delta", container="d", launch="f" * 8)
+
+    assert own.job != others.job
+    assert not own.is_former_of(delta)
+    assert not delta.is_former_of(own)
+
+
+def test_all_runs_of_a_launcher_have_it_in_common_with_its_job() -> None:
+    """Two jobs may be launched from one container, one after the other."""
+    next_launch = replace(RUN, launch="ffffffff", attempt=2)
+
+    assert RUN.launcher == next_launch.launcher == f"{RUN.job}.{RUN.container}"
+    assert str(RUN).startswith(f"{RUN.launcher}.")
+
+
 def test_a_run_of_another_container_of_the_job_is_a_former_one() -> None:
     """The launcher was started anew: whatever ran before has no launcher any more."""
     next_pod = RunId.of_launcher(name="pi-launcher-9fq4z", container="c-2", launch="f" * 12)

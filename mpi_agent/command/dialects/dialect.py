@@ -111,6 +111,7 @@ class Dialect:
         takes_ipv6_addresses: a host may be given by its IPv6 address; a name is always taken.
         hostfile_variable, ssh_agent_variable: by which a launcher is told that somebody else calls.
         daemon: what it starts on each host.
+        shares_its_streams: the ssh that it starts has its own stdout and stderr.
         finds_its_daemon: sends the daemon's full path by itself, so needs no prefix.
         counts_win_over_per_host: a count in the hostfile wins over processes per host on the line.
         passes_everything: hands the launcher's whole environment to the ranks unless told names.
@@ -144,6 +145,7 @@ class Dialect:
     called_by_path: bool = False
     counts_win_over_per_host: bool = False
     passes_everything: bool = False
+    shares_its_streams: bool = False
     renamed_variables: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
     @property

@@ -1,7 +1,8 @@
 """Open MPI 5 (PRRTE 3).
 
 Source: Open MPI 5.0.7 and 5.0.11, measured 2026-11: every OMPI_MCA_orte_* and OMPI_MCA_plm_*
-variable is ignored in silence, and so is --launch-agent; single-dash `-bind-to` ends mpirun.
+variable is ignored in silence, and so is --launch-agent; single-dash `-bind-to` ends mpirun. Its
+ssh has its own stdout and stderr, where Open MPI 4 and Hydra lose nothing by theirs.
 """
 
 from __future__ import annotations
@@ -74,6 +75,7 @@ OPEN_MPI_5 = Dialect(
     ssh_agent_variable="PRTE_MCA_plm_ssh_agent",
     daemon="prted",
     finds_its_daemon=True,
+    shares_its_streams=True,
     takes_ipv6_addresses=True,
     refuses=OPEN_MPI_5_REFUSES | {"launch-agent"},
     instead={**OPEN_MPI_5_INSTEAD, "launch-agent": ("--prtemca", "prte_launch_agent")},

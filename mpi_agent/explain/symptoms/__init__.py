@@ -2,6 +2,10 @@
 
 A line belongs to the first symptom here that knows it, so the more particular stand before the more
 general. Ids are public: added, never changed, and never used for something else.
+
+About ten sentences of launchers stand in `explain.launcher_forms` as well: there in their whole
+form, because they decide a verdict, here by a piece of them, because a saved log may be cut, tagged
+or merged and only a cause is looked for. Who changes one looks at the other.
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from mpi_agent.explain.symptoms.row import row
 from mpi_agent.job.endings import Verdict
-from mpi_agent.job.symptoms import Rank
+from mpi_agent.job.symptoms import Kind
 
 __all__ = ["ROWS"]
 
@@ -12,8 +12,19 @@ _FAILED = Verdict.LAUNCH_FAILED
 
 ROWS = (
     row(
-        "daemon-version-differs",
+        "daemon-root-refused",
         "prted has detected an attempt to run as root",
+        stacks="Open MPI 5",
+        verdict=_FAILED,
+        cause="a worker's daemon refuses to run as root: the login there is root and the launcher"
+        " is not, or its MPI is another version than the launcher's",
+        remedy="log in to the workers as the launcher's user, with the same image on both sides; or"
+        " set PRTE_ALLOW_RUN_AS_ROOT=1 and PRTE_ALLOW_RUN_AS_ROOT_CONFIRM=1 for the workers",
+        source="Open MPI 4.1.4 as launcher of 5.0.11, measured 2026-11; the same words with one"
+        " version and a launcher that is not root",
+    ),
+    row(
+        "daemon-version-differs",
         "orted: Error: unknown option",
         "cannot find proxy with ID",
         "unrecognized argument gpu-subdevs-per-proc",
@@ -112,7 +123,8 @@ ROWS = (
         "prte-daemon-not-started",
         "Remote host: {...}{host}\nDaemon exit status: {code}",
         stacks="Open MPI 5",
-        rank=Rank.CONSEQUENCE,
+        is_last_word=True,
+        kind=Kind.CONSEQUENCE,
         cause='mpirun\'s daemon on "{host}" did not come up, or was lost (status {code})',
         remedy="look for what ssh says: there it says why",
         source="Open MPI 5.0.11, measured 2026-11: the same text, with status 0, when a host is"
@@ -122,7 +134,8 @@ ROWS = (
         "orte-daemon-not-started",
         "ORTE was unable to reliably start one or more daemons.",
         stacks="Open MPI 4",
-        rank=Rank.CONSEQUENCE,
+        is_last_word=True,
+        kind=Kind.CONSEQUENCE,
         cause="mpirun could not start its daemon on a host, or lost the ssh to one",
         remedy="look at the line before: ssh says there why",
         source="Open MPI 4.1.4, measured 2026-11: the same text when ssh's ServerAlive ends a"
@@ -132,7 +145,7 @@ ROWS = (
         "intel-ssh-failed",
         "Unable to run bstrap_proxy on {host} (pid {}, exit code 65280)",
         stacks="Intel MPI",
-        rank=Rank.SIGN,
+        kind=Kind.SIGN,
         verdict=_FAILED,
         cause='ssh did not get onto "{host}", and Intel MPI does not show what it said',
         remedy="run `mpi-agent wait`, which tells name, port and login apart",
@@ -158,7 +171,8 @@ ROWS = (
         "write error (Bad file descriptor)",
         "one of the processes terminated badly; aborting",
         stacks="MPICH, Intel MPI",
-        rank=Rank.CONSEQUENCE,
+        is_last_word=True,
+        kind=Kind.CONSEQUENCE,
         cause="mpiexec or one of its proxies lost its connection, because something ended before"
         " or never came up",
         remedy="look for what ended first; with nothing else, check that the working directory"
@@ -169,7 +183,7 @@ ROWS = (
         "orte-no-route",
         "does not know how to route a message to the specified daemon",
         stacks="Open MPI 4",
-        rank=Rank.CONSEQUENCE,
+        kind=Kind.CONSEQUENCE,
         verdict=_FAILED,
         cause="a daemon never connected back to mpirun",
         remedy="look at the lines before; with nothing else, the launcher's own name does not"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from mpi_agent.explain.symptoms.row import row
 from mpi_agent.job.endings import Verdict
-from mpi_agent.job.symptoms import Rank
+from mpi_agent.job.symptoms import Kind
 
 __all__ = ["ROWS"]
 
@@ -18,7 +18,7 @@ ROWS = (
         "NCCL WARN Call to ibv_{} failed with error Cannot allocate memory",
         "Libfabric error: (-12) Cannot allocate memory",
         stacks="UCX, NCCL, libfabric",
-        rank=Rank.SIGN,
+        kind=Kind.SIGN,
         verdict=_FAILED,
         cause="a rank may not lock as much memory as its network card needs (ulimit -l)",
         remedy="raise the memlock limit of the container runtime on the nodes; the capability"
@@ -58,7 +58,7 @@ ROWS = (
         "^Read -1, expected {}, errno =1$",
         "^Read -1, expected {}, errno = 1$",
         stacks="Open MPI",
-        rank=Rank.SIGN,
+        kind=Kind.SIGN,
         verdict=_FAILED,
         cause="ranks of one container may not read each other's memory (ptrace is refused)",
         remedy="add the capability SYS_PTRACE, or set"

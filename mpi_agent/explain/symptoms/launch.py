@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from mpi_agent.explain.symptoms.row import row
 from mpi_agent.job.endings import Verdict
-from mpi_agent.job.symptoms import Rank
+from mpi_agent.job.symptoms import Kind
 
 __all__ = ["ROWS"]
 
@@ -64,13 +64,13 @@ ROWS = (
         source="Open MPI 4.1.4 and 5.0.11, MPICH 4.0.2, Intel MPI 2021.19, measured 2026-11",
     ),
     row(
-        "executable-not-executable",
+        "program-not-executable",
         "[proxy:{}@{host}] {...}execvp error on file {program} (Permission denied)",
-        stacks="MPICH, Intel MPI",
-        verdict=_FAILED,
-        cause='"{program}" must not be executed on "{host}"',
+        "bash: line {}: {program}: Permission denied",
+        stacks="MPICH, Intel MPI, bash",
+        cause='"{program}" may not be executed[ on "{host}"]',
         remedy="set its mode (chmod +x) in the image, and check that its volume is not noexec",
-        source="MPICH 4.0.2, Intel MPI 2021.19, measured 2026-11",
+        source="MPICH 4.0.2, Intel MPI 2021.19, bash 5.2, measured 2026-11",
     ),
     row(
         "executable-wrong-format",
@@ -163,7 +163,7 @@ ROWS = (
         "program-start-failed",
         'tried to fork a new process via the "execve" system call but',
         stacks="Open MPI 4, Open MPI 5",
-        rank=Rank.SIGN,
+        kind=Kind.SIGN,
         verdict=_FAILED,
         cause="the kernel refused to execute the program",
         remedy="see the line `Error:` below it",
@@ -173,7 +173,7 @@ ROWS = (
         "mounts-unreadable",
         "Unexpected end of /proc/mounts line",
         stacks="Open MPI 2",
-        rank=Rank.CONSEQUENCE,
+        kind=Kind.CONSEQUENCE,
         cause="this old Open MPI cannot read long lines of /proc/mounts; it is only noise",
         remedy="use Open MPI 4 or later",
         source="volcano#1812, ompi#1822",

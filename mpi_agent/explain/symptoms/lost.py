@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from mpi_agent.explain.symptoms.row import row
 from mpi_agent.job.endings import Verdict
-from mpi_agent.job.symptoms import Rank
+from mpi_agent.job.symptoms import Kind
 
 __all__ = ["ROWS"]
 
@@ -14,18 +14,20 @@ ROWS = (
     row(
         "daemon-lost",
         "Remote daemon: {...} on node {host}",
-        stacks="Open MPI 4, Open MPI 5",
-        rank=Rank.SIGN,
+        "Error: Downstream from host {host} exited abnormally",
+        stacks="Open MPI 4, Open MPI 5, Intel MPI",
+        is_last_word=True,
+        kind=Kind.SIGN,
         verdict=Verdict.WORKERS_LOST,
         cause='mpirun lost its daemon on "{host}", with the host or the way to it',
         remedy=_SEE,
-        source="Open MPI 4.1.4 and 5.0.11, measured 2026-11",
+        source="Open MPI 4.1.4 and 5.0.11, Intel MPI 2021.19, measured 2026-11",
     ),
     row(
         "ssh-connection-closed",
         "Connection to {host} closed by remote host.",
         stacks="ssh",
-        rank=Rank.SIGN,
+        kind=Kind.SIGN,
         verdict=Verdict.WORKERS_LOST,
         cause='"{host}" ended the ssh session that carried mpirun\'s daemon',
         remedy=_SEE,
@@ -35,20 +37,10 @@ ROWS = (
         "ssh-host-silent",
         "Timeout, server {host} not responding.",
         stacks="ssh",
-        rank=Rank.SIGN,
+        kind=Kind.SIGN,
         verdict=Verdict.WORKERS_LOST,
         cause='"{host}" stopped answering while the program ran',
         remedy=_SEE,
         source="OpenSSH 9.2 with ServerAliveInterval, measured 2026-11",
-    ),
-    row(
-        "hydra-host-lost",
-        "Error: Downstream from host {host} exited abnormally",
-        stacks="Intel MPI",
-        rank=Rank.SIGN,
-        verdict=Verdict.WORKERS_LOST,
-        cause='mpirun lost its daemon on "{host}", with the host or the way to it',
-        remedy=_SEE,
-        source="Intel MPI 2021.19, measured 2026-11",
     ),
 )

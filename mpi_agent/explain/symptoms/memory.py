@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from mpi_agent.explain.symptoms.row import row
 from mpi_agent.job.endings import Verdict
-from mpi_agent.job.symptoms import Rank
+from mpi_agent.job.symptoms import Kind
 
 __all__ = ["ROWS"]
 
@@ -65,7 +65,7 @@ ROWS = (
         "shared-memory-short",
         "there is not enough space for {path} (the shared-memory backing",
         stacks="Open MPI 4, Open MPI 5",
-        rank=Rank.CONSEQUENCE,
+        kind=Kind.CONSEQUENCE,
         cause="/dev/shm of a host is too small for Open MPI, which then uses TCP between its ranks",
         remedy=_MORE_SHARED_MEMORY,
         source="Open MPI 4.1.4 and 5.0.11, measured 2026-11: a warning, the program runs",

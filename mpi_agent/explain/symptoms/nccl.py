@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from mpi_agent.explain.symptoms.row import row
 from mpi_agent.job.endings import Verdict
-from mpi_agent.job.symptoms import Rank
+from mpi_agent.job.symptoms import Kind
 
 __all__ = ["ROWS"]
 
@@ -57,7 +57,7 @@ ROWS = (
         "NCCL INFO Call to connect returned Connection refused",
         "NCCL INFO Call to connect returned Connection timed out",
         stacks="NCCL",
-        rank=Rank.SIGN,
+        kind=Kind.SIGN,
         verdict=_FAILED,
         cause="a rank cannot connect to another[ at {peer}] by NCCL",
         remedy="set NCCL_SOCKET_IFNAME to the pods' interface, and allow connections between"
@@ -69,7 +69,7 @@ ROWS = (
         "[Rank {rank}] Watchdog caught collective operation timeout: WorkNCCL({...}"
         "OpType={operation},",
         stacks="PyTorch, NCCL",
-        rank=Rank.SIGN,
+        kind=Kind.SIGN,
         verdict=_FAILED,
         cause="rank {rank} waited for the others in {operation} until PyTorch's time limit",
         remedy="look for a rank that ended or does other work; raise init_process_group's timeout"
@@ -83,7 +83,7 @@ ROWS = (
         "NCCL WARN {...}Connection closed by remote peer {peer}",
         "NCCL WARN {...}Call to recv from {peer} failed",
         stacks="NCCL",
-        rank=Rank.CONSEQUENCE,
+        kind=Kind.CONSEQUENCE,
         verdict=_FAILED,
         cause="a rank that another talked to by NCCL was gone[: {peer}]",
         remedy="look for the rank that ended first",
@@ -94,7 +94,7 @@ ROWS = (
         "ncclUnhandledCudaError: Call to CUDA function failed",
         "unhandled cuda error",
         stacks="NCCL",
-        rank=Rank.CONSEQUENCE,
+        kind=Kind.CONSEQUENCE,
         verdict=_FAILED,
         cause="a call to CUDA inside NCCL failed, and NCCL does not say which",
         remedy="set NCCL_DEBUG=WARN and run it again",
@@ -105,7 +105,7 @@ ROWS = (
         "ncclSystemError: System call",
         "unhandled system error",
         stacks="NCCL",
-        rank=Rank.CONSEQUENCE,
+        kind=Kind.CONSEQUENCE,
         verdict=_FAILED,
         cause="a system call inside NCCL failed: sockets, shared memory or limits",
         remedy="set NCCL_DEBUG=WARN and run it again",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from mpi_agent.explain.symptoms.row import row
 from mpi_agent.job.endings import Verdict
-from mpi_agent.job.symptoms import Rank
+from mpi_agent.job.symptoms import Kind
 
 __all__ = ["ROWS"]
 
@@ -52,7 +52,7 @@ ROWS = (
         "mpi-connect-failed",
         "connect() to {address} failed",
         stacks="Open MPI 4, Open MPI 5",
-        rank=Rank.SIGN,
+        kind=Kind.SIGN,
         cause="a rank could not connect to the address {address} of another",
         remedy="name the network that all workers share (--mca btl_tcp_if_include CIDR), and allow"
         " connections between workers",
@@ -63,7 +63,7 @@ ROWS = (
         "An MPI communication peer process has unexpectedly disconnected.",
         "An error occurred in Socket closed",
         stacks="Open MPI 4, Open MPI 5",
-        rank=Rank.CONSEQUENCE,
+        kind=Kind.CONSEQUENCE,
         cause="a rank that others were talking to was gone",
         remedy="look for the rank that ended first",
         source="Open MPI 4.1.4 and 5.0.11, measured 2026-11",
@@ -82,7 +82,7 @@ ROWS = (
         "gloo-timeout",
         "Timed out waiting {duration}ms for {direction} operation to complete",
         stacks="PyTorch, Gloo",
-        rank=Rank.SIGN,
+        kind=Kind.SIGN,
         verdict=_FAILED,
         cause="a rank waited {duration} ms for another in a collective and gave up",
         remedy="look for a rank that ended, or that does more work between two collectives",
@@ -93,7 +93,7 @@ ROWS = (
         "gloo/transport/tcp/pair.cc:{}] Connection closed by peer {peer}",
         "gloo/transport/tcp/pair.cc:{}] Read error {peer}: Connection reset by peer",
         stacks="PyTorch, Gloo",
-        rank=Rank.CONSEQUENCE,
+        kind=Kind.CONSEQUENCE,
         verdict=_FAILED,
         cause="the rank at {peer} was gone while another talked to it",
         remedy="look for the rank that ended first",
@@ -133,7 +133,7 @@ ROWS = (
         "horovod-rank-behind",
         "One or more tensors were submitted to be reduced, gathered or broadcasted by subset of",
         stacks="Horovod",
-        rank=Rank.CONSEQUENCE,
+        kind=Kind.CONSEQUENCE,
         cause="some ranks did not come to a collective that others wait in",
         remedy="the output lists the missing ranks: see what they do, and that all ranks do the"
         " same number of steps",
@@ -143,7 +143,7 @@ ROWS = (
         "horovod-shut-down",
         "Horovod has been shut down.",
         stacks="Horovod",
-        rank=Rank.CONSEQUENCE,
+        kind=Kind.CONSEQUENCE,
         verdict=_FAILED,
         cause="Horovod ended everywhere because one rank failed or finished early",
         remedy="look for the first exception before it",

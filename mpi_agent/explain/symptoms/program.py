@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from mpi_agent.explain.symptoms.row import row
 from mpi_agent.job.endings import Verdict
-from mpi_agent.job.symptoms import Rank
+from mpi_agent.job.symptoms import Kind
 
 __all__ = ["ROWS"]
 
@@ -60,7 +60,7 @@ ROWS = (
         "Local abort before MPI_INIT completed",
         "An error occurred in MPI_Init",
         stacks="Open MPI 4, Open MPI 5",
-        rank=Rank.CONSEQUENCE,
+        kind=Kind.CONSEQUENCE,
         cause="a rank could not start MPI",
         remedy="look at the lines before, which say why",
         source="Open MPI 4.1.4 and 5.0.11, measured 2026-11",
@@ -81,21 +81,11 @@ ROWS = (
         "/usr/bin/env: ‘{program}’: No such file or directory",
         "{program}: cannot execute: required file not found",
         stacks="bash, Linux",
-        rank=Rank.SIGN,
+        kind=Kind.SIGN,
         verdict=Verdict.LAUNCH_FAILED,
         cause='"{program}", or what its first line calls, is not found on a host',
         remedy="check its path, its first line (#!) and the PATH of a login on the workers",
         source="bash 5.2 and coreutils 9.1, measured 2026-11",
-    ),
-    row(
-        "program-not-executable",
-        "bash: line {}: {program}: Permission denied",
-        stacks="bash",
-        rank=Rank.SIGN,
-        verdict=Verdict.LAUNCH_FAILED,
-        cause='"{program}" must not be executed',
-        remedy="set its mode (chmod +x) in the image, and check that its volume is not noexec",
-        source="bash 5.2, measured 2026-11",
     ),
     row(
         "message-truncated",
@@ -114,6 +104,7 @@ ROWS = (
         "^Fortran runtime error: {why...}$",
         "^forrtl: severe ({number}): {why...}$",
         stacks="gfortran, Intel Fortran",
+        last_counts=True,
         verdict=_FAILED,
         cause="Fortran's runtime ended a rank: {why}",
         remedy="see the file and line beside it; a stack that is too small needs ulimit -s"
@@ -140,7 +131,8 @@ ROWS = (
         "terminate called after throwing an instance of '{kind...}'",
         "terminate called without an active exception",
         stacks="C++",
-        rank=Rank.SIGN,
+        last_counts=True,
+        kind=Kind.SIGN,
         verdict=_FAILED,
         cause="nobody caught a C++ exception[ ({kind})]",
         remedy="see the line `what():` below it and the lines before",
@@ -151,7 +143,8 @@ ROWS = (
         "^{}Error: {...}$",
         "^{}Exception: {...}$",
         stacks="Python",
-        rank=Rank.SIGN,
+        last_counts=True,
+        kind=Kind.SIGN,
         verdict=_FAILED,
         cause="a rank raised an exception, {words}",
         remedy="see the traceback above it",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from mpi_agent.explain.symptoms.row import Row, row
 from mpi_agent.job.endings import Verdict
-from mpi_agent.job.symptoms import Rank
+from mpi_agent.job.symptoms import Kind
 
 __all__ = ["ROWS"]
 
@@ -35,7 +35,8 @@ def _signal(
         *(hydra if number != _KILL else ()),
         *others,
         stacks=stacks,
-        rank=Rank.SIGN,
+        is_last_word=True,
+        kind=Kind.SIGN,
         verdict=_FAILED,
         cause=cause,
         remedy=remedy,
@@ -91,7 +92,8 @@ ROWS = (
         "MPI_ABORT was invoked on rank {rank} in communicator",
         "application called MPI_Abort({...}) - process {rank}",
         stacks=_STACKS,
-        rank=Rank.SIGN,
+        is_last_word=True,
+        kind=Kind.SIGN,
         verdict=_FAILED,
         cause="rank {rank} ended the job by MPI_Abort",
         remedy="see what that rank said before",
@@ -102,7 +104,8 @@ ROWS = (
         "Process name: [[{},{}],{rank}]\nExit code: {...}{code}$",
         "Process name: [{},{rank}]\nExit code: {...}{code}$",
         stacks="Open MPI 4, Open MPI 5",
-        rank=Rank.SIGN,
+        is_last_word=True,
+        kind=Kind.SIGN,
         verdict=_FAILED,
         cause="rank {rank} was the first to end with an exit code, {code}",
         remedy="see what that rank said before",
@@ -113,7 +116,8 @@ ROWS = (
         "PID {} RUNNING AT {host}\nEXIT CODE: 9$",
         "RANK {rank} PID {} RUNNING AT {host}\nKILLED BY SIGNAL: 9 (",
         stacks="MPICH, Intel MPI",
-        rank=Rank.CONSEQUENCE,
+        is_last_word=True,
+        kind=Kind.CONSEQUENCE,
         verdict=_FAILED,
         cause='[rank {rank}|a rank] on "{host}" was killed (SIGKILL), by mpirun after another rank'
         " ended or for its memory",
@@ -125,7 +129,7 @@ ROWS = (
         "mpich-fatal-error",
         "Abort({}) on node {} (rank {rank} in comm {}): Fatal error in {call}: {why...}$",
         stacks="MPICH, Intel MPI",
-        rank=Rank.CONSEQUENCE,
+        kind=Kind.CONSEQUENCE,
         verdict=_FAILED,
         cause="rank {rank} ended because {call} failed, as it does when another rank is gone",
         remedy="see the error stack below it, and look for a rank that ended before",

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from mpi_agent.explain.symptoms.phrases import compile_phrases, longest_literal
 from mpi_agent.job.endings import Verdict
-from mpi_agent.job.symptoms import Rank, Symptom
+from mpi_agent.job.symptoms import Kind, Symptom
 
 __all__ = ["Row", "row"]
 
@@ -27,19 +27,23 @@ class Row:
     symptom: Symptom
     phrases: tuple[str, ...]
     literals: tuple[str, ...]
+    last_counts: bool = False
+    is_last_word: bool = False
 
 
 def row(
     symptom_id: str,
     *phrases: str,
     stacks: str,
-    rank: Rank = Rank.CAUSE,
+    kind: Kind = Kind.CAUSE,
     verdict: Verdict | None = None,
     cause: str,
     remedy: str,
     source: str,
+    last_counts: bool = False,
+    is_last_word: bool = False,
 ) -> Row:
-    """Return one row; see `phrases` for how the words of a failure are written.
+    """Return one row; see `phrases` for how the words of a failure are written, and `Row`.
 
     Args:
         stacks: who writes it, separated by commas.
@@ -50,11 +54,17 @@ def row(
         id=symptom_id,
         pattern=compile_phrases(phrases) if phrases else _NOWHERE,
         stacks=tuple(stack.strip() for stack in stacks.split(",")),
-        rank=rank,
+        kind=kind,
         verdict=verdict,
         cause=cause,
         remedy=remedy,
         source=source,
     )
     literals = tuple(longest_literal(phrase) for phrase in phrases)
-    return Row(symptom=symptom, phrases=phrases, literals=literals)
+    return Row(
+        symptom=symptom,
+        phrases=phrases,
+        literals=literals,
+        last_counts=last_counts,
+        is_last_word=is_last_word,
+    )

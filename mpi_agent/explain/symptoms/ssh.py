@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from mpi_agent.explain.symptoms.row import row
 from mpi_agent.job.endings import Verdict
-from mpi_agent.job.symptoms import Rank
+from mpi_agent.job.symptoms import Kind
 
 __all__ = ["ROWS"]
 
@@ -27,9 +27,9 @@ ROWS = (
         "ssh: connect to host {host} port {port}: Connection timed out",
         stacks="ssh",
         verdict=_FAILED,
-        cause='"{host}" does not answer on port {port}: its packets are dropped',
-        remedy="allow the ssh port between launcher and workers in every NetworkPolicy and"
-        " security group",
+        cause='"{host}" does not answer on port {port}: packets are dropped, or the pod is gone',
+        remedy="see whether that pod runs, and allow the ssh port between launcher and workers in"
+        " every NetworkPolicy and security group",
         source=_MEASURED,
     ),
     row(
@@ -96,7 +96,7 @@ ROWS = (
         "ssh-login-refused",
         "{account}@{host}: Permission denied (",
         stacks="ssh",
-        rank=Rank.SIGN,
+        kind=Kind.SIGN,
         verdict=_FAILED,
         cause='"{host}" does not let "{account}" in with the key that was shown',
         remedy="check that launcher and workers mount the same key, and for this user; sshd's own"
@@ -107,7 +107,7 @@ ROWS = (
         "ssh-host-key-failed",
         "Host key verification failed.",
         stacks="ssh",
-        rank=Rank.CONSEQUENCE,
+        kind=Kind.CONSEQUENCE,
         verdict=_FAILED,
         cause="ssh refused a host for its host key",
         remedy="look at the line before, which names the host",
@@ -117,7 +117,7 @@ ROWS = (
         "deepspeed-host-unreachable",
         "Using hostfile at {path} but host={host} was not reachable via ssh.",
         stacks="DeepSpeed",
-        rank=Rank.SIGN,
+        kind=Kind.SIGN,
         verdict=_FAILED,
         cause='DeepSpeed\'s own ssh did not get onto "{host}"',
         remedy="put `mpi-agent launch --` in front, which waits for the hosts and gives every ssh"

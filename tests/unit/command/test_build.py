@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -133,6 +134,37 @@ def test_the_built_in_client_is_named_as_the_agent() -> None:
     assert argv[argv.index("plm_ssh_agent") + 1] == "/opt/mpi-agent/bin/mpi-agent ssh"
 
 
+@pytest.mark.parametrize("sets_defaults", [True, False])
+def test_open_mpi_5_gets_an_ssh_with_streams_of_its_own(*, sets_defaults: bool) -> None:
+    """OpenSSH makes the stdout that it shares with prterun non-blocking, and output is lost."""
+    request = replace(a_launch_request("./pi"), sets_defaults=sets_defaults)
+
+    plan = build_plan(request, a_host_list(), OPEN_MPI_5_STACK)
+
+    assert plan.argv[plan.argv.index("plm_ssh_agent") + 1] == "/bin/sh /run/mpi-agent/ssh_client"
+    assert plan.dials_by_own_ssh
+
+
+@pytest.mark.parametrize("name", ["plm_ssh_agent", "plm_rsh_agent"])
+def test_the_users_own_ssh_agent_is_kept(name: str) -> None:
+    """Whoever names one knows why."""
+    request = a_launch_request("mpirun", "--prtemca", name, "ssh", "./pi")
+
+    plan = build_plan(request, a_host_list(), OPEN_MPI_5_STACK)
+
+    assert "/bin/sh /run/mpi-agent/ssh_client" not in plan.argv
+    assert plan.argv[plan.argv.index("plm_ssh_agent") + 1] == "ssh"
+    assert any("output may be lost" in note for note in plan.notes)
+
+
+@pytest.mark.parametrize("stack", [OPEN_MPI_4_STACK, MPICH_STACK, INTEL_STACK])
+def test_launchers_that_keep_their_streams_call_ssh_by_its_name(stack: MpiStack) -> None:
+    """Open MPI 4 and Hydra give it pipes of its own."""
+    plan = build_plan(a_launch_request("./pi"), a_host_list(), stack)
+
+    assert not any("ssh_client" in word for word in plan.argv)
+
+
 @given(value=st.text(min_size=1, max_size=40), other=st.text(min_size=1, max_size=40))
 def test_no_value_of_a_variable_ever_stands_in_argv(value: str, other: str) -> None:
     """Arguments are visible to every process of the machine; so they are the same for any value."""
@@ -187,6 +219,7 @@ def test_a_launcher_of_its_own_is_told_by_variables() -> None:
 
     assert plan.argv == ("bash", "-c", "mpirun ./pi")
     assert {variable.name: variable.value for variable in plan.variables} == {
+        "PRTE_MCA_plm_ssh_agent": "/bin/sh /run/mpi-agent/ssh_client",
         "MASTER_ADDR": "pi-worker-0.pi.default.svc",
         "MASTER_PORT": "29500",
         "WORLD_SIZE": "4",

@@ -324,6 +324,20 @@ def test_without_defaults_only_what_is_needed_is_told() -> None:
     }
 
 
+def test_an_mpirun_that_shares_its_streams_is_told_of_an_ssh_with_its_own() -> None:
+    """Also with --no-defaults: output would be lost."""
+    apart = replace(SSH, apart="/bin/sh /run/ssh_client")
+    request = replace(request_of("bash run.sh"), ssh=apart, sets_defaults=False)
+
+    five, four = (
+        variables_of(build_plan(request, a_host_list(), stack))
+        for stack in (OPEN_MPI_5_STACK, OPEN_MPI_4_STACK)
+    )
+
+    assert five["PRTE_MCA_plm_ssh_agent"] == "/bin/sh /run/ssh_client"
+    assert "OMPI_MCA_plm_rsh_agent" not in four
+
+
 @pytest.mark.parametrize(
     ("stack", "variable"),
     [

@@ -27,9 +27,9 @@ ROOTS: dict[str, str] = {
     "sshd-strict-modes": "sshd-strict-modes",
     "sshd-account-locked": "sshd-account-locked",
     "sshd-port-taken": "sshd-port-taken",
+    "daemon-root-refused": "ompi4-version-mismatch",
     "daemon-version-differs": (
-        "mpich4-version-mismatch ompi4-version-mismatch ompi5-version-mismatch "
-        "orte-version-mismatch prte-version-mismatch"
+        "mpich4-version-mismatch ompi5-version-mismatch orte-version-mismatch prte-version-mismatch"
     ),
     "daemon-missing": (
         "impi-daemon-missing mpich4-daemon-missing ompi4-daemon-missing ompi5-daemon-missing"
@@ -63,7 +63,9 @@ ROOTS: dict[str, str] = {
         "ompi4-exe-missing-on-one-worker ompi4-exe-not-executable ompi5-exe-missing-everywhere "
         "ompi5-exe-missing-on-one-worker"
     ),
-    "executable-not-executable": "impi-exe-not-executable mpich4-exe-not-executable",
+    "program-not-executable": (
+        "impi-exe-not-executable mpich4-exe-not-executable program-permission"
+    ),
     "executable-wrong-format": "ompi4-exec-format ompi5-exec-format program-execformat",
     "hostfile-missing": (
         "impi-hostfile-missing mpich4-hostfile-missing ompi4-hostfile-missing "
@@ -132,7 +134,6 @@ ROOTS: dict[str, str] = {
     "mpi-of-other-version": "ompi5-lib-missing-on-one-worker",
     "python-module-missing": "ompi5-module-missing",
     "program-not-found": "program-not-found program-shebang program-shebang2",
-    "program-not-executable": "program-permission",
     "message-truncated": "impi-truncate mpich5-truncate ompi4-truncate ompi5-truncate",
     "fortran-runtime-error": "fortran-gfortran fortran-intel",
     "heap-corrupted": "program-double-free program-stack-smashed",
@@ -166,13 +167,12 @@ ROOTS: dict[str, str] = {
     "mpich-fatal-error": "mpich4-kill9-rank",
     "daemon-lost": (
         "ompi4-kill9-daemon ompi4-net-cut-oobkeepalive25 ompi5-kill9-daemon "
-        "ompi5-net-cut-oobkeepalive25"
+        "ompi5-net-cut-oobkeepalive25 impi-kill-host"
     ),
     "ssh-connection-closed": (
         "impi-kill-worker mpich4-kill-worker ompi4-kill-worker ompi5-kill-worker"
     ),
     "ssh-host-silent": "ssh-server-silent",
-    "hydra-host-lost": "impi-kill-host",
 }
 """Ids, and the names of the files."""
 

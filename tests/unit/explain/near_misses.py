@@ -1,8 +1,43 @@
-"""For each symptom a text in much the same words that is none: it must not be taken for one."""
+"""Texts that are no failure: words much like a symptom's, and its own that were overcome."""
 
 from __future__ import annotations
 
-__all__ = ["NEAR_MISSES"]
+__all__ = ["NEAR_MISSES", "OVERCOME"]
+
+OVERCOME: dict[str, str] = {
+    "gpu-out-of-memory": "batch 512: CUDA out of memory. Tried to allocate 2.00 GiB. GPU 0; less",
+    "gpu-library-missing": "OSError: libcuda.so.1: cannot open shared object file; using the CPU",
+    "gpu-illegal-access": "autotune: skipped a kernel: an illegal memory access was encountered",
+    "port-taken": "OSError: [Errno 98] Address already in use; trying port 29501",
+    "torch-store-timeout": (
+        "The client socket has timed out after 60000ms while trying to connect to (w0, 29500)"
+    ),
+    "gloo-timeout": "Timed out waiting 30000ms for recv operation to complete; retrying",
+    "nccl-connect-failed": (
+        "w1:7:9 [0] NCCL WARN socketStartConnect: Connect to 10.0.0.2<45763> failed : "
+        "Software caused connection abort"
+    ),
+    "mpi-connect-failed": "connect() to 10.0.0.7:1028 failed: Connection refused (111)",
+    "library-missing": "ImportError: libfoo.so.2: cannot open shared object file: no plugin",
+    "python-module-missing": "ModuleNotFoundError: No module named 'apex'",
+    "python-exception": "ValueError: bad sample 17, skipped",
+    "cpp-exception": "terminate called after throwing an instance of 'Busy'",
+    "fortran-runtime-error": "Fortran runtime error: End of file",
+    "heap-corrupted": "malloc(): the self-test of the allocator",
+    "out-of-memory-program": "MemoryError",
+    "out-of-memory-kernel": "Memory cgroup out of memory: Killed process 71 (loader)",
+    "disk-full": "OSError: [Errno 28] No space left on device",
+    "file-system-read-only": "OSError: [Errno 30] Read-only file system: '/root/.cache'",
+    "open-files-exhausted": "OSError: [Errno 24] Too many open files",
+    "arguments-too-long": "OSError: [Errno 7] Argument list too long: 'sh'",
+    "program-not-found": "bash: line 3: numactl: command not found",
+    "program-not-executable": "bash: line 3: /opt/hooks/before: Permission denied",
+    "ssh-refused": "ssh: connect to host github.com port 22: Connection refused",
+    "ssh-timeout": "ssh: connect to host github.com port 22: Connection timed out",
+    "ssh-connection-closed": "Connection to storage.pi.svc closed by remote host.",
+    "host-name-unknown": "ssh: Could not resolve hostname storage: Name or service not known",
+}
+"""What healthy programs print themselves, by the symptom whose words it is, and go on after."""
 
 NEAR_MISSES: dict[str, str] = {
     "host-name-unknown": "ssh: Could not resolve hostname is what a launcher says too early",
@@ -25,7 +60,8 @@ NEAR_MISSES: dict[str, str] = {
     "sshd-strict-modes": "Authentication refused: bad signature for user mpi",
     "sshd-account-locked": "User root not allowed because not listed in AllowUsers",
     "sshd-port-taken": "Bind to port 2222 on 0.0.0.0 failed: Permission denied.",
-    "daemon-version-differs": "prted has started as root; orted: version 4.1.4 everywhere",
+    "daemon-root-refused": "prted has been started by root, which the launcher allows",
+    "daemon-version-differs": "orted: version 4.1.4 everywhere",
     "daemon-missing": "train: command not found; orted is not asked for",
     "ssh-client-missing": "[mpiexec@l] execvp error on file ssh (Permission denied)",
     "kubectl-missing": "/opt/kube/kubectl: Pod pi-worker-0 not found",
@@ -44,7 +80,7 @@ NEAR_MISSES: dict[str, str] = {
     "binding-exceeds-cpus": "A request was made to bind a process to memory, which is ignored",
     "mapping-failed": "Your job failed to map the file data.bin into memory",
     "executable-missing": "Executable: ./train\nArguments: --steps 5",
-    "executable-not-executable": "[proxy:0:2@w2] execvp error on file a (Text file busy)",
+    "program-not-executable": "[proxy:0:2@w2] execvp error on file a (Text file busy)",
     "executable-wrong-format": "Application name:  ./train\nError: none",
     "hostfile-missing": "was able to open the hostfile: /etc/mpi/hostfile",
     "hostfile-of-other-mpi": "token slots read; token cores not supported at this time",
@@ -116,7 +152,6 @@ NEAR_MISSES: dict[str, str] = {
     "mpi-init-failed": "It looks like MPI_INIT took 12 s",
     "python-module-missing": "No module named 'apex', using native mixed precision",
     "program-not-found": "hint: a command not found in PATH is looked for in /opt",
-    "program-not-executable": "ls: cannot open directory '/root': Permission denied",
     "message-truncated": "the log message was truncated to 80 characters",
     "fortran-runtime-error": "set FORT_BUFFERED to hide a Fortran runtime error: see the manual",
     "heap-corrupted": "free(): 3 GiB of memory; malloc() is jemalloc's",
@@ -135,5 +170,4 @@ NEAR_MISSES: dict[str, str] = {
     "daemon-lost": "  Remote daemon: [prterun-l-3448@0,3] is up",
     "ssh-connection-closed": "Connection to pi-worker-2.pi.default.svc closed.",
     "ssh-host-silent": "Timeout, server pi-worker-2 was slow in responding.",
-    "hydra-host-lost": "Downstream from host pi-worker-2 exited normally",
 }

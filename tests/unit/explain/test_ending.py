@@ -11,11 +11,12 @@ import pytest
 from mpi_agent.explain.ending import blame_hosts, conclude
 from mpi_agent.explain.evidence import Evidence
 from mpi_agent.explain.exit_status import describe_exit, describe_seconds
+from mpi_agent.explain.matcher import findings_of_news
 from mpi_agent.job.alarms import Alarm, AlarmKind, HostLoss
 from mpi_agent.job.endings import Ending, ProcessExit, Verdict
 from mpi_agent.job.readiness import HostReadiness, Obstacle, ReadinessReport
 from mpi_agent.job.stacks import Implementation
-from mpi_agent.job.symptoms import Finding, Rank, Symptom
+from mpi_agent.job.symptoms import Finding, Kind, Symptom
 from mpi_agent.job.worker_news import RankExit, WorkerNews
 from mpi_agent.wait.ladder import advance
 from tests.builders import a_probe_result, a_process_exit
@@ -91,6 +92,55 @@ def test_a_code_of_failed_starts_is_the_programs_once_every_host_was_dialled(cod
     assert ended(code).verdict is Verdict.LAUNCH_FAILED
 
 
+@pytest.mark.parametrize(
+    ("mpi", "codes"),
+    [
+        (Implementation.OPEN_MPI, {131, 132, 183, 213, 243, 250, 255}),
+        (Implementation.MPICH, {255}),
+        (Implementation.INTEL_MPI, {141, 255}),
+        (None, set()),
+    ],
+)
+def test_each_launcher_has_its_own_codes_of_failed_starts(
+    mpi: Implementation | None, codes: set[int]
+) -> None:
+    """And a script without one has none."""
+    known = [replace(evidence(code), implementation=mpi) for code in range(1, 256)]
+
+    failed = {e.code for e in known if conclude(e).verdict is Verdict.LAUNCH_FAILED}
+
+    assert failed == codes
+
+
+@pytest.mark.parametrize("code", [131, 132, 183, 205, 213, 250, 255])
+def test_a_code_alone_tells_nothing_of_a_single_rank_a_script_or_a_long_run(code: int) -> None:
+    """Open MPI 5 names the rank that ended badly only among several."""
+    single = replace(evidence(code), np=1)
+    seen = replace(single, ranks_were_seen=True)
+    script = replace(evidence(code), starts_ranks_itself=True)
+    long = replace(evidence(code), process_exit=an_exit_after_an_hour(code))
+
+    for known in (single, seen, script, *([long] if code != 205 else [])):
+        ending = conclude(known)
+        assert (ending.verdict, ending.exit_code) == (Verdict.PROGRAM_FAILED, code)
+
+
+def an_exit_after_an_hour(code: int) -> ProcessExit:
+    """Return one of an mpirun."""
+    return ProcessExit(pid=1, code=code, signal=None, started_at_s=10, ended_at_s=3610)
+
+
+@pytest.mark.parametrize("code", [131, 132])
+def test_a_code_that_the_launcher_made_up_is_no_signal(code: int) -> None:
+    """Open MPI's 131 is no SIGQUIT."""
+    found = (a_finding("wrong format", kind=Kind.CAUSE, verdict=Verdict.LAUNCH_FAILED),)
+    known = replace(evidence(code), findings=found)
+
+    for summary in (conclude(known).summary, conclude(replace(known, np=1)).summary):
+        assert f"exit code {code}" in summary
+        assert "SIG" not in summary
+
+
 @pytest.mark.parametrize("code", [132, 183, 213, 250])
 def test_a_code_of_failed_starts_is_the_programs_once_ranks_were_seen(code: int) -> None:
     """By a worker, or by whoever watches hosts without one."""
@@ -103,7 +153,6 @@ def test_a_code_of_failed_starts_is_the_programs_once_ranks_were_seen(code: int)
 def test_the_summary_is_one_line_with_the_cause() -> None:
     """It fits `kubectl describe`."""
     assert ended(7).summary == '"pi" failed with exit code 7 after 1.5 s'
-    assert ended(None, by_signal=9).summary == '"pi" failed with signal 9 (SIGKILL) after 1.5 s'
     assert "\n" not in ended(1, stop=signal.SIGTERM).summary
 
 
@@ -112,13 +161,13 @@ def test_mpiruns_own_exit_is_kept_as_it_was() -> None:
     assert ended(1, stop=signal.SIGTERM).process_exit == a_process_exit(code=1)
 
 
-def a_finding(cause: str, *, rank: Rank, verdict: Verdict | None = None) -> Finding:
+def a_finding(cause: str, *, kind: Kind, verdict: Verdict | None = None) -> Finding:
     """Return a symptom that was found."""
     symptom = Symptom(
         id="a-symptom",
         pattern=re.compile("a"),
         stacks=(),
-        rank=rank,
+        kind=kind,
         verdict=verdict,
         cause=cause,
         remedy="",
@@ -129,8 +178,8 @@ def a_finding(cause: str, *, rank: Rank, verdict: Verdict | None = None) -> Find
 
 def test_the_root_cause_explains_a_failure() -> None:
     """In the same line; what is only a consequence does not."""
-    cause = a_finding("/dev/shm is full on w-1", rank=Rank.CAUSE)
-    consequence = a_finding("a peer went away", rank=Rank.CONSEQUENCE)
+    cause = a_finding("/dev/shm is full on w-1", kind=Kind.CAUSE)
+    consequence = a_finding("a peer went away", kind=Kind.CONSEQUENCE)
 
     told = conclude(replace(evidence(7), findings=(cause, consequence)))
 
@@ -142,17 +191,18 @@ def test_the_root_cause_explains_a_failure() -> None:
 @pytest.mark.parametrize("stop", [None, signal.SIGTERM])
 def test_a_success_needs_no_cause(stop: int | None) -> None:
     """A warning in the output is none."""
-    found = (a_finding("/dev/shm is full on w-1", rank=Rank.CAUSE),)
+    found = (a_finding("/dev/shm is full on w-1", kind=Kind.CAUSE),)
 
     ending = conclude(replace(evidence(0, stop=stop), findings=found))
 
     assert ending.summary == ended(0).summary
+    assert ending.findings == ()
 
 
 def test_a_root_cause_of_failed_starts_tells_them_from_failed_programs() -> None:
     """Mpirun says 1 for both."""
     found = (
-        a_finding("more processes than slots", rank=Rank.CAUSE, verdict=Verdict.LAUNCH_FAILED),
+        a_finding("more processes than slots", kind=Kind.CAUSE, verdict=Verdict.LAUNCH_FAILED),
     )
 
     ending = conclude(replace(evidence(1), findings=found))
@@ -272,6 +322,24 @@ def test_a_failure_while_a_worker_ran_out_of_memory_has_that_cause(
     assert (ending.verdict, ending.exit_code) == (Verdict.PROGRAM_FAILED, 137)
 
 
+def test_memory_is_a_remark_to_a_code_of_the_programs_own() -> None:
+    """Who knows that one was for the other."""
+    ending = ended(7, out_of_memory("w-3", 31.9, 32))
+
+    assert ending.summary == f"{ended(7).summary}; out of memory on w-3, 31.9 of 32 GiB"
+
+
+def test_memory_is_a_remark_to_a_rank_that_is_known_to_have_ended_otherwise() -> None:
+    """A crash is one."""
+    crash = RankExit(rank=0, code=None, signal=11, at_s=11.0)
+    known = replace(out_of_memory("w-3", None, None), rank_exits=(crash,))
+
+    ending = ended(1, known)
+
+    assert ending.exit_code == 139
+    assert ending.summary.endswith("(mpirun: exit code 1); out of memory on w-3")
+
+
 @pytest.mark.parametrize(("code", "by_signal"), [(137, None), (None, 9), (1, None)])
 def test_memory_explains_a_failure_however_mpirun_tells_it(
     code: int | None, by_signal: int | None
@@ -316,13 +384,15 @@ GAVE_UP = WorkerNews(host="w-5", is_lost=True)
 
 
 def test_evictions_are_told_with_what_became_of_the_worker() -> None:
-    """After the cause, if there is one."""
+    """Losses first, for they are the reason of all else, and without any other."""
     told = ended(1, RANKS_TOLD, IDLE, GRACE_OVER, GAVE_UP).summary
     both = ended(1, out_of_memory("w-0", None, None), RANKS_TOLD).summary
 
-    fates = "w-[1,3] were evicted, w-2 was evicted when no program ran there, w-5 went away"
-    assert told == f"{ended(1).summary}; {fates}"
-    assert both == f"{ended(1).summary}: out of memory on w-0; w-1 was evicted"
+    assert told == (
+        "w-[1,3] were evicted, w-5 went away after 1.5 s (mpirun: exit code 1)"
+        "; w-2 was evicted when no program ran there"
+    )
+    assert both == "w-1 was evicted after 1.5 s (mpirun: exit code 1); out of memory on w-0"
 
 
 @pytest.mark.parametrize(("code", "stop"), [(0, None), (0, signal.SIGTERM), (1, signal.SIGTERM)])
@@ -479,15 +549,61 @@ def test_what_the_agent_ended_a_program_for_is_its_ending(
     assert ending.losses == raised.losses
 
 
-def test_hosts_that_were_lost_for_the_same_reason_are_folded() -> None:
-    """With the time of the first one."""
-    others = (replace(LOST, host="pi-worker-4"), replace(LOST, host="pi-worker-7", why="replaced"))
-    raised = Alarm(kind=AlarmKind.WORKERS_LOST, why="", losses=(LOST, *others))
+def test_several_lost_hosts_are_told_in_the_words_of_whoever_noticed_them_together() -> None:
+    """Only there stands that no host answers any more."""
+    why = "no host answers any more: pi-worker-[3-4] lost: no answer on TCP since 12:01:07"
+    losses = (LOST, replace(LOST, host="pi-worker-4"))
 
-    assert ended(1, alarm=raised).summary == (
-        "pi-worker-[3-4] lost after 2 h 14 min: no answer on TCP since 12:01:07"
-        "; pi-worker-7 lost after 2 h 14 min: replaced"
+    ending = ended(1, alarm=Alarm(kind=AlarmKind.WORKERS_LOST, why=why, losses=losses))
+
+    assert ending.summary == f"workers lost after 2 h 14 min: {why}"
+    assert ending.losses == losses
+
+
+def test_a_host_that_was_lost_because_it_was_evicted_was_evicted() -> None:
+    """And is told so once, also where the worker says it itself."""
+    evicted = replace(LOST, host="w-3", why="it was evicted")
+    raised = Alarm(kind=AlarmKind.WORKERS_LOST, why="w-3 was evicted", losses=(evicted,))
+
+    ending = ended(1, GRACE_OVER, alarm=raised)
+
+    assert ending.summary == "w-3 was evicted after 2 h 14 min"
+    assert ending.losses == (evicted,)
+
+
+@pytest.mark.parametrize("code", [0, 1, 7, 137, 255])
+def test_a_lost_worker_is_told_once_and_nothing_else_is_the_cause(code: int) -> None:
+    """Whatever mpirun made of it."""
+    found = (
+        a_finding("the program said so", kind=Kind.CAUSE, verdict=Verdict.PROGRAM_FAILED),
+        a_finding("it was evicted", kind=Kind.CAUSE, verdict=Verdict.WORKERS_LOST),
     )
+
+    ending = conclude(replace(evidence(code, GRACE_OVER), findings=found))
+
+    assert ending.summary.count("w-3") == 1
+    assert "failed" not in ending.summary
+    assert "said so" not in ending.summary
+    assert ending.findings[0].cause == "it was evicted"
+    assert [loss.why for loss in ending.losses] == ["it was evicted"]
+
+
+@pytest.mark.parametrize("number", [9, 11, 15])
+def test_an_mpirun_that_was_killed_is_not_blamed_on_the_program(number: int) -> None:
+    """The kernel kills it in the launcher's container, say."""
+    name = signal.Signals(number).name
+
+    ending = ended(None, by_signal=number)
+
+    assert ending.summary == f"mpirun itself was killed by {name} after 1.5 s"
+    assert (ending.verdict, ending.exit_code) == (Verdict.PROGRAM_FAILED, 128 + number)
+
+
+def test_a_script_that_was_killed_is_no_mpirun() -> None:
+    """It is what was started."""
+    ending = conclude(replace(evidence(None, by_signal=9), starts_ranks_itself=True))
+
+    assert ending.summary == '"pi" itself was killed by SIGKILL after 1.5 s'
 
 
 def test_a_worker_that_was_lost_under_a_rank_that_failed_is_the_reason() -> None:
@@ -500,3 +616,72 @@ def test_a_worker_that_was_lost_under_a_rank_that_failed_is_the_reason() -> None
 def test_the_attempt_is_kept() -> None:
     """Which run it was."""
     assert conclude(replace(evidence(0), attempt=3)).attempt == 3
+
+
+def test_a_success_is_believed_where_ranks_may_fail() -> None:
+    """A script goes on with its next mpirun; Open MPI does with --enable-recovery."""
+    failed = WorkerNews(host="w-1", rank_exits=(RankExit(rank=0, code=7, signal=None, at_s=1.0),))
+    known = evidence(0, failed)
+
+    assert conclude(known).exit_code == 7
+    assert conclude(replace(known, may_lose_ranks=True)).exit_code == 0
+
+
+def test_a_rank_that_failed_long_before_is_not_why_others_failed() -> None:
+    """Where the program is known to go on without it."""
+    early = RankExit(rank=0, code=7, signal=None, at_s=100.0)
+    late = RankExit(rank=1, code=9, signal=None, at_s=3609.5)
+    known = replace(
+        evidence(1, WorkerNews(host="w-1", rank_exits=(early, late))),
+        process_exit=an_exit_after_an_hour(1),
+    )
+
+    assert conclude(known).exit_code == 7
+    assert conclude(replace(known, may_lose_ranks=True)).exit_code == 9
+
+
+START, OF_PROGRAM, LOSS, OF_ANY = (
+    replace(a_finding(str(verdict), kind=Kind.CAUSE, verdict=verdict), line="it said so")
+    for verdict in (Verdict.LAUNCH_FAILED, Verdict.PROGRAM_FAILED, Verdict.WORKERS_LOST, None)
+)
+
+
+@pytest.mark.parametrize(
+    ("raised", "kept"),
+    [
+        (alarm(AlarmKind.RANK_FAILED, code=7), (OF_PROGRAM, OF_ANY)),
+        (alarm(AlarmKind.RANKS_STALLED), ()),
+        (alarm(AlarmKind.WORKERS_LOST), (LOSS,)),
+        (alarm(AlarmKind.HOSTS_NOT_DIALLED), ()),
+        (alarm(AlarmKind.START_TOO_LATE), (LOSS, START)),
+        (alarm(AlarmKind.START_TOO_LATE, seen=False), (START,)),
+    ],
+    ids=lambda value: value.kind.value if isinstance(value, Alarm) else "",
+)
+@pytest.mark.parametrize("ranks_were_seen", [True, False])
+def test_where_the_agent_ended_a_program_only_what_agrees_with_the_reason_counts(
+    raised: Alarm, kept: tuple[Finding, ...], ranks_were_seen: bool
+) -> None:
+    """The rest is what ranks say when they are ended."""
+    findings = (START, OF_PROGRAM, LOSS, OF_ANY)
+    known = replace(evidence(1, alarm=raised), ranks_were_seen=ranks_were_seen, findings=findings)
+    seen_by_the_alarm = raised.kind is AlarmKind.HOSTS_NOT_DIALLED and not ranks_were_seen
+
+    assert conclude(known).findings == ((START,) if seen_by_the_alarm else kept)
+
+
+def test_what_the_agent_knows_by_itself_counts_beside_its_reason() -> None:
+    """Memory that ran out, and what no verdict is known of."""
+    memory = find_out_of_memory()
+    known = a_finding("held back for its CPU limit", kind=Kind.CONSEQUENCE)
+    raised = alarm(AlarmKind.RANKS_STALLED)
+
+    ending = conclude(replace(evidence(1, alarm=raised), findings=(memory, OF_PROGRAM, known)))
+
+    assert ending.findings == (memory, known)
+
+
+def find_out_of_memory() -> Finding:
+    """Return the agent's own finding."""
+    (found,) = findings_of_news([out_of_memory("w-3", None, None)])
+    return found

@@ -8,11 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from mpi_agent.explain.matcher import find_symptoms, finding_of_throttling, findings_of_news
-from mpi_agent.job.endings import Verdict
+from mpi_agent.explain.matcher import find_symptoms
 from mpi_agent.job.output import Output, OutputLine, Stream
-from mpi_agent.job.symptoms import Rank
-from mpi_agent.job.worker_news import WorkerNews
+from mpi_agent.job.symptoms import Kind
+from mpi_agent.run.tail import Tail
 from tests.unit.explain.corpus_roots import ROOTS
 from tests.unit.explain.logs import an_output
 
@@ -21,7 +20,6 @@ REFUSED = "ssh: connect to host w1 port 22: Connection refused"
 CONSEQUENCE = "ORTE was unable to reliably start one or more daemons."
 SIGN = "mpirun noticed that process rank 3 with PID 7 on node w2 exited on signal 9 (Killed)."
 SIZE = 1 << 18
-GIB = 1 << 30
 
 
 def ids_in(output: Output) -> list[str]:
@@ -40,7 +38,7 @@ def test_a_cause_comes_before_signs_and_signs_before_consequences() -> None:
     output = an_output("\n".join((CONSEQUENCE, SIGN, REFUSED)))
 
     assert ids_in(output) == ["ssh-refused", "rank-killed", "orte-daemon-not-started"]
-    assert [finding.symptom.rank for finding in find_symptoms(output)] == list(Rank)
+    assert [finding.symptom.kind for finding in find_symptoms(output)] == list(Kind)
 
 
 def test_of_two_causes_the_earlier_one_is_the_root() -> None:
@@ -81,6 +79,39 @@ def test_of_two_streams_the_line_that_came_first_counts() -> None:
     (finding,) = find_symptoms(Output(lines=lines))
 
     assert finding.host == "w1"
+
+
+def test_of_streams_that_come_merged_the_line_is_the_right_one() -> None:
+    """With its number in what was written, whatever was left out between first and last lines."""
+    tail = Tail()
+    for number in range(1, 9001):
+        line = REFUSED if number == 8990 else f"step {number} loss 0.1234"
+        tail.take(f"{line}\n".encode(), Stream.MERGED)
+
+    (finding,) = find_symptoms(tail.output)
+
+    assert tail.output.left_out > 0
+    assert (finding.line, finding.line_number, finding.stream) == (REFUSED, 8990, Stream.MERGED)
+
+
+def test_words_on_several_lines_are_told_by_their_first_line_among_those_of_another_stream() -> (
+    None
+):
+    """The number is that within its stream."""
+    words = ["a banner", "=   PID 8 RUNNING AT w1 ", "=   EXIT CODE: 11 "]
+    lines = [
+        line
+        for number, text in enumerate(words, 1)
+        for line in (
+            OutputLine(text=f"step {number}", stream=Stream.STDOUT, number=number),
+            OutputLine(text=text, stream=Stream.STDERR, number=number),
+        )
+    ]
+
+    (finding,) = find_symptoms(Output(lines=tuple(lines)))
+
+    assert (finding.line, finding.line_number) == (words[1], 2)
+    assert finding.stream is Stream.STDERR
 
 
 def test_a_line_belongs_to_the_most_particular_symptom_that_knows_it() -> None:
@@ -178,41 +209,3 @@ def test_what_stands_far_out_in_a_long_line_is_found() -> None:
     bar = "\r".join(f"{number} of 900" for number in range(900))
 
     assert ids_in(an_output(f"{bar}\r{REFUSED}")) == ["ssh-refused"]
-
-
-def test_kills_for_memory_are_told_with_their_amounts() -> None:
-    """They come first: they are what killed the ranks."""
-    news = (
-        WorkerNews(host="w0", is_evicted=True, is_lost=True, ranks=2),
-        WorkerNews(host="w1", kills=1, used_bytes=2 * GIB, limit_bytes=2 * GIB),
-    )
-
-    memory, evicted = findings_of_news(news)
-
-    assert memory.cause == 'processes on "w1" were killed for their memory, 2 of 2 GiB'
-    assert (memory.host, memory.line_number, memory.line) == ("w1", 0, "")
-    assert (evicted.symptom.id, evicted.symptom.verdict) == ("worker-evicted", Verdict.WORKERS_LOST)
-
-
-def test_an_eviction_where_no_program_ran_explains_nothing() -> None:
-    """Nor does a worker that only lives."""
-    news = (WorkerNews(host="w0", is_evicted=True), WorkerNews(host="w1", saw_ranks=True))
-
-    assert findings_of_news(news) == ()
-
-
-def test_a_worker_that_took_the_run_for_over_is_told() -> None:
-    """It was not evicted."""
-    (finding,) = findings_of_news((WorkerNews(host="w0", is_lost=True),))
-
-    assert (finding.symptom.id, finding.host) == ("worker-gone", "w0")
-
-
-def test_throttling_is_told_with_its_numbers_and_never_as_the_root() -> None:
-    """It makes slow, it does not kill."""
-    finding = finding_of_throttling("w0", throttled=90, periods=100)
-
-    assert finding.cause == (
-        'the kernel held back ranks on "w0" for their CPU limit, in 90 of 100 periods'
-    )
-    assert finding.symptom.rank is Rank.CONSEQUENCE

@@ -23,7 +23,7 @@ from mpi_agent.explain.publish import (
 )
 from mpi_agent.job.alarms import HostLoss
 from mpi_agent.job.endings import Ending, Verdict
-from mpi_agent.job.symptoms import Finding, Rank, Symptom
+from mpi_agent.job.symptoms import Finding, Kind, Symptom
 from mpi_agent.state import StateDirectory
 from tests.builders import a_process_exit
 
@@ -50,14 +50,18 @@ def an_ending(
 
 
 def a_finding(
-    cause: str = "CUDA ran out of memory", remedy: str = "lower the batch size", line: str = "OOM"
+    cause: str = "CUDA ran out of memory",
+    remedy: str = "lower the batch size",
+    line: str = "OOM",
+    *,
+    kind: Kind = Kind.CAUSE,
 ) -> Finding:
     """Return what was found in the output."""
     symptom = Symptom(
         id="cuda-out-of-memory",
         pattern=re.compile("OOM"),
         stacks=("CUDA",),
-        rank=Rank.CAUSE,
+        kind=kind,
         verdict=None,
         cause=cause,
         remedy=remedy,
@@ -97,6 +101,25 @@ def test_a_cause_that_the_sentence_has_is_not_told_twice() -> None:
     sentence, _ = parts_of(render_ending_message(an_ending("pi failed: w-1 was evicted", finding)))
 
     assert sentence == "mpi-agent: pi failed: w-1 was evicted; hint: lower the batch size"
+
+
+def test_a_consequence_is_published_neither_as_cause_nor_with_a_hint() -> None:
+    """A bystander that was killed, or mere noise, says nothing of why."""
+    noise = a_finding("a rank was gone", kind=Kind.CONSEQUENCE)
+
+    sentence, told = parts_of(render_ending_message(an_ending("pi failed", noise)))
+
+    assert sentence == "mpi-agent: pi failed"
+    assert [told[name] for name in ("cause", "remedy", "symptom", "line")] == [None] * 4
+
+
+def test_what_stands_behind_a_consequence_may_be_the_cause() -> None:
+    """The first that is none is taken."""
+    noise = a_finding("a rank was gone", kind=Kind.CONSEQUENCE)
+
+    _, told = parts_of(render_ending_message(an_ending("pi failed", noise, a_finding())))
+
+    assert told["cause"] == "CUDA ran out of memory"
 
 
 def test_the_second_line_is_one_object_for_machines() -> None:

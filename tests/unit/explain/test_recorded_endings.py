@@ -8,7 +8,7 @@ import pytest
 
 from mpi_agent.explain.ending import conclude
 from mpi_agent.explain.evidence import Evidence
-from mpi_agent.job.endings import Verdict
+from mpi_agent.job.endings import ProcessExit, Verdict
 from mpi_agent.job.output import OutputLine, Stream
 from mpi_agent.job.stacks import Implementation
 from mpi_agent.job.worker_news import RankExit, WorkerNews
@@ -104,7 +104,10 @@ def test_ssh_sessions_that_go_silent_under_a_program_are_lost_workers(name: str)
     """Mpirun says that daemons could not be started, or nothing, though ranks ran."""
     seen = conclude(evidence_of(name, WorkerNews(host="w-1", saw_ranks=True)))
     unseen = conclude(evidence_of(name))
+    an_hour = ProcessExit(pid=1, code=255, signal=None, started_at_s=0, ended_at_s=3600)
+    long = conclude(replace(evidence_of(name), process_exit=an_hour))
 
+    assert "never started" not in long.summary
     assert (seen.verdict, seen.exit_code) == (Verdict.WORKERS_LOST, 201)
     assert "probably never started" in unseen.summary
 

@@ -9,6 +9,7 @@ import pytest
 
 from mpi_agent.explain.ending import conclude
 from mpi_agent.explain.evidence import Evidence
+from mpi_agent.explain.matcher import find_symptoms
 from mpi_agent.job.alarms import Alarm, AlarmKind
 from mpi_agent.job.endings import Verdict
 from mpi_agent.job.output import Output
@@ -117,6 +118,53 @@ def test_a_rank_that_died_of_the_stops_signal_counts_before_what_its_peers_ended
 
     assert conclude(stopped(7, output=run.output, news=(told,))).verdict is Verdict.STOPPED
     assert conclude(stopped(7, output=run.output)).exit_code == 7
+
+
+def gone(rank: int, at_s: float, *, code: int | None = None, by: int | None = None) -> RankExit:
+    """Return how a rank ended."""
+    return RankExit(rank=rank, code=code, signal=by, at_s=at_s)
+
+
+OWN_EXIT, CRASH = gone(0, 10.0, code=3), gone(0, 10.0, by=11)
+
+
+@pytest.mark.parametrize(("own", "code"), [(OWN_EXIT, 3), (CRASH, 139)])
+@pytest.mark.parametrize("after_s", [-0.2, 0.0, 0.1, 2.0])
+def test_ranks_that_the_launcher_ends_after_one_that_ended_by_itself_are_bystanders(
+    own: RankExit, code: int, after_s: float
+) -> None:
+    """Open MPI ends them by TERM, which a worker may be heard to tell first."""
+    bystander = gone(1, own.at_s + after_s, by=15)
+    told = (
+        WorkerNews(host="w-1", rank_exits=(bystander,)),
+        WorkerNews(host="w-0", rank_exits=(own,)),
+    )
+
+    ending = conclude(stopped(code, news=told))
+
+    assert (ending.verdict, ending.exit_code) == (Verdict.PROGRAM_FAILED, code)
+
+
+@pytest.mark.parametrize("code", [3, 143, 1])
+def test_a_rank_that_ends_by_itself_long_after_another_died_of_the_stop_was_stopped(
+    code: int,
+) -> None:
+    """Its peer was gone."""
+    told = WorkerNews(host="w-0", rank_exits=(gone(1, 8.0, by=15), OWN_EXIT))
+
+    assert conclude(stopped(code, news=(told,))).verdict is Verdict.STOPPED
+
+
+@pytest.mark.parametrize("mpi", ALL)
+def test_a_stop_and_a_success_have_no_findings(mpi: Implementation) -> None:
+    """Whatever was printed."""
+    run = recorded("ompi5-ssh-refused")
+    found = find_symptoms(run.output)
+    known = replace(stopped(0, mpi=mpi, output=run.output), findings=found)
+
+    assert found
+    assert conclude(known).findings == ()
+    assert conclude(replace(known, mpirun_was_told=True)).findings == ()
 
 
 def test_a_crash_while_it_stops_is_a_failure() -> None:

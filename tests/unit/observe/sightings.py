@@ -34,7 +34,7 @@ from mpi_agent.job.events import (
 from mpi_agent.job.hosts import Host, HostList, Role
 from mpi_agent.job.output import Stream
 from mpi_agent.job.readiness import HostReadiness, Obstacle, ProbeResult, ReadinessReport, Stage
-from mpi_agent.job.symptoms import Finding, Rank, Symptom
+from mpi_agent.job.symptoms import Finding, Kind, Symptom
 from mpi_agent.job.worker_events import (
     LauncherGone,
     LoginAccepted,
@@ -148,13 +148,15 @@ def a_finding(
     line: str = "RuntimeError: CUDA out of memory",
     line_number: int = 40,
     host: str = "",
+    kind: Kind = Kind.CAUSE,
+    is_past: bool = False,
 ) -> Finding:
     """Return what was found in the output; without a number, what the agent knows by itself."""
     symptom = Symptom(
         id=name,
         pattern=re.compile(re.escape(line)),
         stacks=("CUDA",),
-        rank=Rank.CAUSE,
+        kind=kind,
         verdict=Verdict.PROGRAM_FAILED,
         cause=cause,
         remedy=remedy,
@@ -167,6 +169,7 @@ def a_finding(
         line_number=line_number,
         stream=Stream.STDERR,
         host=host,
+        is_past=is_past,
     )
 
 

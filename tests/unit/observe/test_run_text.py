@@ -20,6 +20,7 @@ from mpi_agent.job.events import (
     WorkerReturned,
     WorkerSuspected,
 )
+from mpi_agent.job.symptoms import Kind
 from mpi_agent.observe.log import Log
 from mpi_agent.observe.run_values import is_trouble
 from tests.unit.observe.sightings import (
@@ -62,8 +63,14 @@ def the_end(ending: Ending) -> list[str]:
             "ranks stalled silent_s=600: all 6 ranks are idle; the program is ended",
         ),
         (
-            RanksStalled(why="rank 3 is busy", silent_s=60.0, ends_program=False),
-            "ranks stalled silent_s=60: rank 3 is busy",
+            RanksStalled(why="rank 3 is idle", silent_s=60.0, ends_program=False),
+            "ranks stalled silent_s=60: rank 3 is idle",
+        ),
+        (
+            RanksStalled(
+                why="all 4 ranks are busy", silent_s=5.0, ends_program=False, is_stalled=False
+            ),
+            "silent for 5 s, but all 4 ranks are busy",
         ),
         (WorkerSuspected(host="w-1", why=SILENT), f"w-1 may be lost: {SILENT}"),
         (WorkerReturned(host="w-1", silent_s=6.5), "w-1 gave a sign of life again after 6.5 s"),
@@ -154,6 +161,31 @@ def test_a_cause_that_the_sentence_has_is_not_told_twice() -> None:
     assert the_end(a_loss_of_a_worker(found))[:-1] == [
         "mpi-agent: symptom: cuda-out-of-memory",
         "    remedy: lower the batch size",
+    ]
+
+
+def test_a_consequence_is_not_called_a_cause() -> None:
+    """Alone it is what was seen; its remedy is none."""
+    noise = a_finding("orte-lost-daemon", cause="a rank was gone", kind=Kind.CONSEQUENCE)
+
+    assert the_end(a_loss_of_a_worker(noise))[:-1] == [
+        "mpi-agent: seen: a rank was gone (line 40 of stderr)",
+    ]
+
+
+def test_what_the_program_went_on_after_is_told_as_what_was_before() -> None:
+    """It is no cause either, with another one beside it or not."""
+    past = a_finding(cause="a port was taken", is_past=True)
+    root = a_finding("rank-segfault", cause="rank 3 crashed", line_number=900)
+
+    assert the_end(a_loss_of_a_worker(root, past))[:-1] == [
+        "mpi-agent: cause: rank 3 crashed [rank-segfault]",
+        "    remedy: lower the batch size",
+        "    line 900 of stderr: RuntimeError: CUDA out of memory",
+        "    before: a port was taken (line 40 of stderr)",
+    ]
+    assert the_end(a_loss_of_a_worker(past))[:-1] == [
+        "mpi-agent: before: a port was taken (line 40 of stderr)",
     ]
 
 

@@ -170,6 +170,8 @@ def test_an_ending_tells_who_was_lost_and_what_was_found() -> None:
     ]
     assert ending["findings"][0] == {
         "symptom": "cuda-out-of-memory",
+        "kind": "cause",
+        "is_past": False,
         "cause": "CUDA ran out of memory",
         "remedy": "lower the batch size",
         "line": "RuntimeError: CUDA out of memory",

@@ -168,6 +168,7 @@ class PlayedJob:
     Attributes:
         watched: the launcher's channels, while and after it runs.
         swept: what the workers said that they ended.
+        news_before_the_word: what was known when it was decided how the job goes on.
     """
 
     def __init__(
@@ -188,6 +189,7 @@ class PlayedJob:
         self.swept: tuple[HostSwept, ...] = ()
         self._worker_timeout_s = worker_timeout_s
         self.news: tuple[WorkerNews, ...] = ()
+        self.news_before_the_word: tuple[WorkerNews, ...] = ()
         self._count = count
         self._is_dialling = is_dialling
 
@@ -218,7 +220,9 @@ class PlayedJob:
                     else:
                         await asyncio.sleep(step)
                 over_at_s = loop.time()
-                self.swept = await watched.end(code, summary, is_final=is_final)
+                self.swept = await watched.sweep()
+                self.news_before_the_word = watched.news
+                await watched.end(code, summary, is_final=is_final)
                 self.ended_in_s = loop.time() - over_at_s
             self.news = watched.news
 

@@ -4,20 +4,23 @@ from __future__ import annotations
 
 import asyncio
 import signal
-from collections.abc import Collection
+from collections.abc import Callable, Collection
+
+import pytest
 
 from mpi_agent.job.events import WorkersSwept
 from mpi_agent.job.run_reports import HostPresence, HostSwept, HostUsage, SignalPassed
-from mpi_agent.run.hosts_of_run import HostsOfRun, told_all
+from mpi_agent.run.hosts_of_run import HostsOfRun, whom_told
+from mpi_agent.run.stopping import Told
 from mpi_agent.ssh.trust import SshTarget
-from tests.fakes import EventRecorder
+from tests.fakes import EventRecorder, VirtualTimeLoop, run_in_virtual_time
 
 TARGETS = tuple(SshTarget(name=f"w-{number}", port=22) for number in range(3))
 
 
-def presence_of(name: str) -> HostPresence:
-    """Return one rank."""
-    return HostPresence(host=name, daemons=1, ranks=1, had_ranks=True)
+def presence_of(name: str, ranks: int = 1) -> HostPresence:
+    """Return one rank, or more."""
+    return HostPresence(host=name, daemons=1, ranks=ranks, had_ranks=True)
 
 
 class Agents:
@@ -32,7 +35,7 @@ class Agents:
         self._strangers_in_the_end = strangers_in_the_end
         self.strangers: tuple[str, ...] = ()
         self.deaf: tuple[str, ...] = ()
-        self.told: list[tuple[int, str, bool]] = []
+        self.counts: dict[str, int] = {}
         self.given_up: list[str] = []
 
     def give_up(self, host: str) -> None:
@@ -46,8 +49,8 @@ class Agents:
 
     @property
     def presence(self) -> tuple[HostPresence, ...]:
-        """Tell one rank each."""
-        return tuple(presence_of(name) for name in self.names)
+        """Tell one rank each, or as many as were said."""
+        return tuple(presence_of(name, self.counts.get(name, 1)) for name in self.names)
 
     async def pass_signal(self, _: signal.Signals) -> tuple[SignalPassed, ...]:
         """Pass it on, unless deaf."""
@@ -59,12 +62,9 @@ class Agents:
         """Tell nothing of ranks."""
         return tuple(HostUsage(host=name, ranks=()) for name in self.names)
 
-    async def end(
-        self, exit_code: int, summary: str = "", *, is_final: bool = True, limit_s: float = 5.0
-    ) -> tuple[HostSwept, ...]:
+    async def sweep(self, *, limit_s: float = 5.0) -> tuple[HostSwept, ...]:
         """End two processes each."""
         assert limit_s > 0
-        self.told.append((exit_code, summary, is_final))
         self.strangers = (*self.strangers, *self._strangers_in_the_end)
         return tuple(HostSwept(host=name, ended=2, segments=1) for name in self.names)
 
@@ -75,6 +75,8 @@ class Plain:
     def __init__(self, *names: str, silent: str = "") -> None:
         self.names = names
         self.silent = silent
+        self.counts: dict[str, int] = {}
+        self.asked: list[str] = []
         self.has_begun = False
         self.given_up: list[str] = []
 
@@ -94,7 +96,8 @@ class Plain:
     async def presence(self, names: Collection[str] | None = None) -> tuple[HostPresence, ...]:
         """Tell one rank each."""
         asked = self.names if names is None else names
-        return tuple(presence_of(name) for name in asked if name != self.silent)
+        self.asked += asked
+        return tuple(presence_of(n, self.counts.get(n, 1)) for n in asked if n != self.silent)
 
     async def pass_signal(self, _: signal.Signals) -> tuple[SignalPassed, ...]:
         """Pass it on, unless silent."""
@@ -120,6 +123,9 @@ class Plain:
 class Own:
     """The container of the launcher."""
 
+    async def watch(self) -> None:
+        """See nothing."""
+
     def presence(self) -> HostPresence:
         """Tell one rank."""
         return presence_of("own")
@@ -140,6 +146,11 @@ class Own:
 def hosts(agents: Agents, plain: Plain, own: Own | None = None) -> HostsOfRun:
     """Return the three together."""
     return HostsOfRun(TARGETS, agents=agents, plain=plain, own=own, emit=EventRecorder())
+
+
+def told_by(run: HostsOfRun) -> Told:
+    """Return whom a TERM reached."""
+    return asyncio.run(run.pass_signal(signal.SIGTERM))
 
 
 def names_of(presence: tuple[HostPresence, ...]) -> list[str]:
@@ -170,18 +181,86 @@ def test_a_worker_that_turns_out_to_be_a_stranger_is_asked_as_a_plain_host() -> 
 def test_a_signal_has_reached_all_only_when_every_host_says_so() -> None:
     """Else mpirun has to pass it on, too."""
     agents = Agents("w-0", "w-1")
-    assert asyncio.run(hosts(agents, Plain("w-2"), Own()).pass_signal(signal.SIGTERM))
+    assert told_by(hosts(agents, Plain("w-2"), Own())).all
 
-    assert not asyncio.run(hosts(agents, Plain("w-2", silent="w-2")).pass_signal(signal.SIGTERM))
-    assert not asyncio.run(hosts(agents, Plain()).pass_signal(signal.SIGTERM))
+    assert not told_by(hosts(agents, Plain("w-2", silent="w-2"))).all
+    assert not told_by(hosts(agents, Plain())).all
     agents.deaf = ("w-0",)
-    assert not asyncio.run(hosts(agents, Plain("w-2")).pass_signal(signal.SIGTERM))
+    assert not told_by(hosts(agents, Plain("w-2"))).all
 
 
-def test_a_host_without_ranks_was_told_as_well() -> None:
-    """It answered, and there is nobody to tell."""
-    assert told_all(["w-0"], [SignalPassed(host="w-0", ranks=0)])
-    assert not told_all(["w-0", "w-1"], [SignalPassed(host="w-0", ranks=0)])
+def test_a_host_that_was_given_up_is_not_asked_for() -> None:
+    """The program goes on without it, and a stop still reaches all the others."""
+    agents, plain = Agents("w-0", "w-1"), Plain("w-2", silent="w-2")
+    agents.deaf = ("w-0",)
+    run = hosts(agents, plain)
+
+    run.give_up("w-0")
+    run.give_up("w-2")
+
+    assert told_by(run) == Told(everywhere=True, ranks=1)
+
+
+def test_a_host_without_ranks_answered_but_somewhere_must_be_one() -> None:
+    """Where no rank is yet, nobody was told, although every host says so."""
+    none, one, unknown = (SignalPassed(host="w-0", ranks=ranks) for ranks in (0, 1, None))
+    other = SignalPassed(host="w-1", ranks=0)
+
+    assert whom_told(["w-0", "w-1"], [one, other]).all
+    assert whom_told(["w-0", "w-1"], [none, other]).nobody
+    for passed in ([unknown, other], [none]):
+        told = whom_told(["w-0", "w-1"], passed)
+        assert (told.all, told.nobody) == (False, False)
+
+
+def late(run: HostsOfRun, told: Told, *changes: Callable[[], None]) -> float:
+    """Return when late ranks are noticed, where changes come after 10, 20, ... seconds."""
+
+    async def work(loop: VirtualTimeLoop) -> float:
+        began_s = loop.time()
+        for number, change in enumerate(changes, start=1):
+            loop.call_later(10.0 * number, change)
+        async with asyncio.timeout(100.0):
+            await run.late_ranks(told)
+        return loop.time() - began_s
+
+    return run_in_virtual_time(work)
+
+
+def test_ranks_that_come_to_a_host_that_had_none_are_noticed() -> None:
+    """On a plain host too, which is asked for that."""
+    agents, plain = Agents("w-0", "w-1"), Plain("w-2")
+    agents.counts["w-1"] = plain.counts["w-2"] = 0
+    told = Told(everywhere=True, ranks=1, without_ranks=("w-1", "w-2"))
+
+    assert 10 <= late(hosts(agents, plain), told, lambda: agents.counts.update({"w-1": 2})) < 13
+    agents.counts["w-1"] = 0
+    assert 10 <= late(hosts(agents, plain), told, lambda: plain.counts.update({"w-2": 1})) < 13
+
+
+def test_ranks_of_a_second_mpirun_are_noticed_where_those_of_the_first_had_ended() -> None:
+    """A script goes on after its first."""
+    agents = Agents("w-0")
+    run = hosts(agents, Plain())
+
+    took_s = late(
+        run,
+        Told(everywhere=True, ranks=1),
+        lambda: agents.counts.update({"w-0": 0}),
+        lambda: agents.counts.update({"w-0": 1}),
+    )
+
+    assert 20 <= took_s < 23
+
+
+def test_more_ranks_where_some_were_told_are_no_late_ones() -> None:
+    """Processes below a rank's first one lead the rank once that one is gone."""
+    agents, plain = Agents("w-0", "w-1"), Plain("w-2")
+    told = Told(everywhere=True, ranks=3)
+
+    with pytest.raises(TimeoutError):
+        late(hosts(agents, plain), told, lambda: agents.counts.update({"w-0": 8}))
+    assert plain.asked == []
 
 
 def test_the_end_tells_the_sum_of_what_was_ended_and_who_was_silent() -> None:
@@ -191,9 +270,8 @@ def test_the_end_tells_the_sum_of_what_was_ended_and_who_was_silent() -> None:
         TARGETS, agents=agents, plain=Plain("w-1", "w-2", silent="w-2"), own=Own(), emit=recorder
     )
 
-    swept = asyncio.run(run.end(143, "it was stopped", is_final=False, why="why not"))
+    swept = asyncio.run(run.sweep(limit_s=9.0, why="why not"))
 
-    assert agents.told == [(143, "it was stopped", False)]
     assert len(swept) == 4
     (event,) = recorder.events
     assert isinstance(event, WorkersSwept)
@@ -205,6 +283,6 @@ def test_a_stranger_that_shows_itself_only_in_the_end_is_swept_too() -> None:
     """Its channel was never opened before."""
     run = hosts(Agents("w-0", "w-1", strangers_in_the_end=("w-1",)), Plain())
 
-    swept = asyncio.run(run.end(0))
+    swept = asyncio.run(run.sweep(limit_s=9.0))
 
     assert [host.host for host in swept] == ["w-0", "w-1"]

@@ -78,6 +78,30 @@ def test_a_host_that_nobody_finds_any_more_is_lost_within_the_timeout(sign: Sign
     assert reason.clause(clock) == f"{sign.value} since 12:00:00"
 
 
+@pytest.mark.parametrize(
+    ("first", "then", "why"),
+    [
+        (Sign.MUTE, Sign.SILENT, "no answer on TCP"),
+        (Sign.BANNER, Sign.SILENT, "no answer on TCP"),
+        (Sign.REFUSED, Sign.SILENT, "no answer on TCP"),
+        (Sign.SILENT, Sign.MUTE, "connections are accepted and nothing is answered"),
+        (Sign.UNREACHABLE, Sign.MUTE, "connections are accepted and nothing is answered"),
+        (Sign.SILENT, Sign.REFUSED, "connection refused"),
+        (Sign.MUTE, Sign.REFUSED, "connection refused"),
+        (Sign.SILENT, Sign.UNREACHABLE, "no route to it"),
+    ],
+)
+def test_a_loss_is_told_in_the_words_of_the_last_probes(first: Sign, then: Sign, why: str) -> None:
+    """What one saw earlier is not what is there now."""
+    changes = lived(a_life(), (7.0, first), *every_second(then, 8.0), until_s=60.0)
+
+    assert changes[-1][1].life is Life.LOST
+    reason = changes[-1][1].reason
+    assert reason is not None
+    since_s = 7 if first is Sign.BANNER else 0
+    assert reason.clause(clock) == f"{why} since 12:00:{since_s:02d}"
+
+
 def test_one_probe_that_found_nobody_is_not_enough() -> None:
     """It may have been the probe."""
     changes = lived(a_life(), (8.0, Sign.SILENT), until_s=60.0)

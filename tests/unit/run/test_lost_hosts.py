@@ -51,6 +51,7 @@ class _Hosts:
         self.probed: list[tuple[float, str]] = []
         self.banners: set[str] = set()
         self.given_up: list[str] = []
+        self.idle: set[str] = set()
         self.probing = self.most_probing = 0
 
     def fall(self, sign: Sign, *numbers: int, at_s: float) -> None:
@@ -106,6 +107,7 @@ class _Hosts:
                 worker_timeout_s=timeout_s,
                 emit=self.recorder,
                 heard=self.heard,
+                is_idle=self.idle.__contains__,
                 look_up=look_up,
                 gone=self.given_up.append,
                 probe=self.probe,
@@ -356,3 +358,32 @@ def test_without_a_timeout_nobody_is_looked_at_and_nobody_is_lost() -> None:
 
     assert hosts.watch(1000.0, timeout_s=None) is None
     assert hosts.probed == []
+
+
+def test_the_loss_of_a_host_on_which_nothing_runs_is_noted_and_ends_nothing() -> None:
+    """The end does not wait for it either, and it is not looked at any more."""
+    hosts = _Hosts(3, agents=3)
+    hosts.idle = {"w-1"}
+    hosts.fall(Sign.SILENT, 1, at_s=20.0)
+
+    assert hosts.watch(600.0) is None
+
+    (note,) = [event.text for event in hosts.recorder.events if isinstance(event, Noted)]
+    assert note.startswith("w-1 is lost, no answer on TCP since ")
+    assert note.endswith("; nothing of the program ran there")
+    assert hosts.given_up == ["w-1"]
+    assert hosts.events(WorkerLost) == []
+    assert max(at_s for at_s, name in hosts.probed if name == "w-1") < 40.0
+
+
+def test_a_host_that_is_needed_is_lost_as_ever_after_one_that_is_not() -> None:
+    """And stands alone in the sentence."""
+    hosts = _Hosts(3, agents=3)
+    hosts.idle = {"w-1"}
+    hosts.fall(Sign.SILENT, 1, at_s=20.0)
+    hosts.fall(Sign.SILENT, 2, at_s=100.0)
+
+    noticed = hosts.watch(600.0)
+
+    assert told(noticed) == "w-2 lost: no answer on TCP since 12:01:07"
+    assert [loss.host for loss in noticed[1].losses] == ["w-2"] if noticed else False

@@ -6,6 +6,7 @@ import asyncio
 import errno
 import os
 import threading
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -15,6 +16,7 @@ from mpi_agent.command.dialects import TagForm
 from mpi_agent.errors import SettingsError
 from mpi_agent.job.output import Stream
 from mpi_agent.run.rank_logs import RankLogs, attempt_directory, open_log_directory
+from tests.waiting import wait_until
 
 
 def files_in(directory: Path) -> dict[str, str]:
@@ -37,7 +39,7 @@ def after(
             directory, form=TagForm.HYDRA, np=np, limit_bytes=limit_bytes, note=notes.append
         )
         await asyncio.to_thread(work, logs)
-        await asyncio.to_thread(logs.close)
+        await logs.finish()
         await asyncio.sleep(0)
 
     asyncio.run(run())
@@ -144,14 +146,62 @@ def test_a_file_that_cannot_be_written_is_said_once_and_the_others_go_on(tmp_pat
 def test_what_comes_after_the_end_is_left_out(tmp_path: Path) -> None:
     """A reader that hangs may hold a stream's thread beyond the end of the attempt."""
 
-    def work(logs: RankLogs) -> None:
+    async def run() -> None:
+        logs = RankLogs(tmp_path, form=TagForm.HYDRA, np=1, limit_bytes=None, note=print)
         logs.take(b"rank 0| in time\n", Stream.STDOUT)
-        logs.close()
+        await logs.finish()
         logs.take(b"rank 0| late\n", Stream.STDOUT)
+        await logs.finish()
 
-    after(tmp_path, work)
+    asyncio.run(run())
 
     assert files_in(tmp_path) == {"rank-0000.out": "in time\n"}
+
+
+class HangingFile:
+    """Rank 0's second file, as a pipe that nobody reads: opening it hangs until `release`."""
+
+    def __init__(self, directory: Path) -> None:
+        self._directory = directory
+        self.path = directory / "rank-0000.2.out"
+
+    def hang(self, logs: RankLogs) -> None:
+        """Fill the first file, and have the thread that writes hang at the second."""
+        logs.take(b"rank 0| first\n", Stream.STDOUT)
+        first = self._directory / "rank-0000.out"
+        wait_until("the first file is full", lambda: first.exists() and first.stat().st_size == 6)
+        os.mkfifo(self.path)
+        logs.take(b"rank 0| second\n", Stream.STDOUT)
+
+    def release(self) -> int:
+        """Begin to read; return what reads."""
+        return os.open(self.path, os.O_RDONLY | os.O_NONBLOCK)
+
+
+def test_a_volume_that_hangs_holds_up_the_output_once_and_never_the_end(tmp_path: Path) -> None:
+    """It is said; nobody waits for what may never come back."""
+    file = HangingFile(tmp_path)
+    notes: list[str] = []
+
+    async def run() -> tuple[float, float]:
+        logs = RankLogs(
+            tmp_path, form=TagForm.HYDRA, np=2, limit_bytes=12, note=notes.append, patience_s=0.3
+        )
+        await asyncio.to_thread(file.hang, logs)
+        began_s = time.monotonic()
+        for _ in range(100):
+            await asyncio.to_thread(logs.take, b"x" * (1 << 20), Stream.STDOUT)
+        took_s, began_s = time.monotonic() - began_s, time.monotonic()
+        await logs.finish(limit_s=0.2)
+        await asyncio.sleep(0)
+        os.close(file.release())
+        return took_s, time.monotonic() - began_s
+
+    took_s, end_took_s = asyncio.run(run())
+
+    assert took_s < 5.0
+    assert end_took_s < 5.0
+    assert notes[0] == f'"{tmp_path}" does not take what is written; output is missing there'
 
 
 def test_threads_that_take_at_once_lose_nothing(tmp_path: Path) -> None:

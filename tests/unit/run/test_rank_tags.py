@@ -117,3 +117,12 @@ def test_each_rank_gets_its_bytes_however_the_stream_is_cut(
 
     if not any(told_apart(form, [text]).keys() - {None} for text in wrote.values()):
         assert told == dict(wrote)
+
+
+def test_what_comes_behind_a_gap_is_nobodys_until_the_next_tag() -> None:
+    """It may be the end of another rank's line."""
+    reader = TagReader(TagForm.HYDRA, NP)
+    reader.read(b"rank 1| begin of a line, and ra")
+
+    assert reader.rest() == [(1, b"ra")]
+    assert reader.read(b"of another\nrank 0| line\n") == [(None, b"of another\n"), (0, b"line\n")]

@@ -237,3 +237,13 @@ def test_waiting_never_takes_a_restart_away(
 
     assert later.left >= now.left
     assert later.restarts >= now.restarts
+
+
+def test_nothing_is_begun_again_once_we_were_told_to_stop() -> None:
+    """Also where that came when the program had ended by itself."""
+    past = (an_attempt(),)
+
+    decision = decide(THREE, past, past[-1].ended_at_s, is_stopped=True)
+
+    assert not decision.restarts
+    assert decision.reason == "we were told to stop; 3 of 3 restarts left"

@@ -98,6 +98,7 @@ def watched(
         def emit(event: Event) -> None:
             assert isinstance(event, RanksStalled)
             assert event.ends_program == (action is StallAction.END and "all" in event.why)
+            assert event.is_stalled == ("idle" in event.why)
             told.append((round(event.silent_s), event.why))
 
         work = stalled(
@@ -171,6 +172,18 @@ def test_it_is_said_again_when_the_last_busy_rank_is_idle_too() -> None:
     assert [why for _, why in told] == [
         "rank 0 is busy, rank 1 on w-1 is idle",
         "all 2 ranks are idle",
+    ]
+
+
+def test_ranks_that_wait_busily_for_one_that_is_idle_only_now_are_said_to_be_stalled() -> None:
+    """What was said of busy ranks was no stall."""
+
+    def last_idle(rank: int, at_s: float) -> float:
+        return at_s if rank == 0 else min(at_s, 1000.0)
+
+    assert watched(last_idle)[1] == [
+        (600, "all 2 ranks are busy"),
+        (1500, "rank 0 is busy, rank 1 on w-1 is idle"),
     ]
 
 

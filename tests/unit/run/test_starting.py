@@ -262,6 +262,42 @@ def test_a_plain_host_that_does_not_answer_ends_nothing() -> None:
     assert watched(hosts)[0] is None
 
 
+def test_a_limit_at_which_nothing_was_known_yet_ends_the_start_once_something_is() -> None:
+    """A tenth of a second is over before any agent was heard."""
+    alarm, at_s, told = watched(Hosts(*((0.5, on(name)) for name in HOSTS)), limit_s=0.1)
+
+    assert alarm is not None
+    assert alarm.why == "no rank was seen 0.1 s after mpirun's start: w-[0-2]: daemon and no rank"
+    assert 0.5 <= at_s < 1.5
+    assert told == []
+
+
+def test_a_start_that_is_seen_only_after_the_limit_is_told_all_the_same() -> None:
+    """Nothing was known by then, and all was there when something was."""
+    alarm, _, told = watched(Hosts(*((0.5, on(name, ranks=2)) for name in HOSTS)), limit_s=0.1)
+
+    assert alarm is None
+    assert [event.host_count for event in told] == [3]
+
+
+def test_a_start_whose_last_host_is_heard_only_after_the_limit_is_told() -> None:
+    """It counted as started until then, and ranks may have come and gone there unseen."""
+    two = ((1.0, on("w-0", ranks=2)), (1.0, on("w-1", ranks=2)))
+
+    alarm, _, told = watched(Hosts(*two, (300.0, on("w-2", ranks=2))))
+    assert (alarm, [round(event.after_s / 10) for event in told]) == (None, [30])
+
+    assert watched(Hosts(*two, (300.0, nothing_on("w-2")))) == (None, HOUR_S, [])
+
+
+def test_a_start_that_is_complete_after_a_doubt_is_told() -> None:
+    """Ranks computed before the last host had its own."""
+    alarm, _, told = watched(Hosts(*TWO_OF_THREE, (70.0, on("w-2", ranks=2)), busy_until_s=HOUR_S))
+
+    assert alarm is None
+    assert [round(event.after_s / 10) for event in told] == [7]
+
+
 def test_without_a_limit_nothing_is_ended_and_asking_comes_to_an_end() -> None:
     """A limit of 0 says that too."""
     for limit_s in (None, 0.0):
@@ -269,3 +305,34 @@ def test_without_a_limit_nothing_is_ended_and_asking_comes_to_an_end() -> None:
 
         assert watched(hosts, limit_s=limit_s)[0] is None
         assert 0 < len(hosts.asked) <= 8
+
+
+@pytest.mark.parametrize("come_at_once", [False, True])
+def test_only_hosts_with_ranks_are_counted_where_others_may_stay_idle(come_at_once: bool) -> None:
+    """One rank of three slots on three hosts; Open MPI has a daemon on the others."""
+    terms = StartTerms(hosts=HOSTS, np=1, may_idle=True, come_at_once=come_at_once)
+    hosts = Hosts((0.0, on("w-0", ranks=1)), (0.0, on("w-1")), (0.0, nothing_on("w-2")))
+
+    _, _, (started,) = watched(hosts, terms)
+
+    assert started.host_count == 1
+
+
+def test_ranks_that_are_seen_a_moment_later_on_their_hosts_are_counted_too() -> None:
+    """Two of four slots, on two hosts, whose agents look once a second."""
+    terms = StartTerms(hosts=HOSTS, np=2, may_idle=True, come_at_once=True)
+    hosts = Hosts((1.0, on("w-0", ranks=1)), (2.0, on("w-1", ranks=1)), (0.0, nothing_on("w-2")))
+
+    _, _, (started,) = watched(hosts, terms)
+
+    assert started.host_count == 2
+    assert started.after_s < 1.5
+
+
+def test_hosts_on_which_nobody_sees_ranks_count_where_all_have_some() -> None:
+    """Open MPI starts all at once; a plain host need not be asked for that."""
+    hosts = Hosts((0.0, on("w-0", ranks=2)), plain=("w-1", "w-2"))
+
+    _, _, (started,) = watched(hosts, OPEN_MPI)
+
+    assert started.host_count == 3

@@ -8,11 +8,14 @@ import pytest
 
 from mpi_agent.command.topics import Family
 from mpi_agent.job.alarms import AlarmKind
-from mpi_agent.run.stopping import Phase, Step, Stopping, StopTerms, Whom
+from mpi_agent.run.stopping import Phase, Step, Stopping, StopTerms, Told, Whom
 
 TERM, INT, HUP = signal.SIGTERM, signal.SIGINT, signal.SIGHUP
 KILL, USR1, USR2, QUIT = signal.SIGKILL, signal.SIGUSR1, signal.SIGUSR2, signal.SIGQUIT
 GRACE_S = 24.0
+ALL = Told(everywhere=True, ranks=4)
+SOME = Told(everywhere=False, ranks=2)
+NOBODY = Told(everywhere=True, ranks=0, without_ranks=("w-0", "w-1"))
 
 
 def a_stop(
@@ -53,7 +56,7 @@ def test_mpirun_is_left_alone_until_the_reserve_when_all_ranks_were_told() -> No
     stopping = a_stop()
     step = begun(stopping)
 
-    assert stopping.answered(step, all_told=True, now_s=101.0) == ()
+    assert stopping.answered(step, told=ALL, now_s=101.0) == ()
     assert stopping.next_at_s == 100.0 + GRACE_S - 3.0
     assert not stopping.mpirun_was_told
     assert of(stopping.at(100.0 + GRACE_S - 3.0)) == [(Whom.MPIRUN, TERM)]
@@ -68,7 +71,7 @@ def test_mpirun_gets_the_signal_at_once_when_not_all_ranks_were_told() -> None:
     stopping = a_stop()
     step = begun(stopping, INT)
 
-    assert of(stopping.answered(step, all_told=False, now_s=101.0)) == [(Whom.MPIRUN, INT)]
+    assert of(stopping.answered(step, told=SOME, now_s=101.0)) == [(Whom.MPIRUN, INT)]
     assert stopping.next_at_s == 100.0 + GRACE_S
     assert (stopping.mpirun_was_told, stopping.ranks_were_told) == (True, False)
 
@@ -80,7 +83,7 @@ def test_an_answer_is_awaited_for_three_seconds() -> None:
 
     assert stopping.next_at_s == 103.0
     assert of(stopping.at(103.0)) == [(Whom.MPIRUN, TERM)]
-    assert stopping.answered(step, all_told=True, now_s=104.0) == ()
+    assert stopping.answered(step, told=ALL, now_s=104.0) == ()
     assert stopping.ranks_were_told
     assert stopping.next_at_s == 100.0 + GRACE_S
 
@@ -109,7 +112,7 @@ def test_ranks_that_are_to_get_usr1_keep_the_grace_either_way(*, all_told: bool)
     stopping = a_stop(stop_signal=USR1)
     step = begun(stopping)
 
-    passed = stopping.answered(step, all_told=all_told, now_s=101.0)
+    passed = stopping.answered(step, told=ALL if all_told else SOME, now_s=101.0)
 
     assert of(passed) == ([] if all_told else [(Whom.MPIRUN, USR1)])
     assert not stopping.mpirun_was_told
@@ -123,7 +126,7 @@ def test_the_second_stop_tells_mpirun_and_leaves_three_seconds(*, was_told: bool
     stopping = a_stop()
     step = begun(stopping, INT)
     if was_told:
-        stopping.answered(step, all_told=True, now_s=101.0)
+        stopping.answered(step, told=ALL, now_s=101.0)
 
     assert of(stopping.received(INT, 102.0)) == [(Whom.MPIRUN, TERM)]
     assert stopping.next_at_s == 105.0
@@ -159,8 +162,8 @@ def test_usr1_goes_to_the_ranks_and_to_mpirun_only_where_they_were_not_all_told(
     (step,) = stopping.received(USR1, 100.0)
 
     assert (step.whom, step.signal, step.begins_stop) == (Whom.RANKS, USR1, False)
-    assert stopping.answered(step, all_told=True, now_s=101.0) == ()
-    assert of(stopping.answered(step, all_told=False, now_s=101.0)) == [(Whom.MPIRUN, USR1)]
+    assert stopping.answered(step, told=ALL, now_s=101.0) == ()
+    assert of(stopping.answered(step, told=SOME, now_s=101.0)) == [(Whom.MPIRUN, USR1)]
     assert (stopping.phase, stopping.next_at_s) == (Phase.RUNNING, None)
     assert (stopping.stopped_by, stopping.mpirun_was_told) == (None, False)
 
@@ -170,7 +173,7 @@ def test_hydra_never_gets_usr2() -> None:
     stopping = a_stop(family=Family.HYDRA)
     (step,) = stopping.received(USR2, 100.0)
 
-    assert stopping.answered(step, all_told=False, now_s=101.0) == ()
+    assert stopping.answered(step, told=SOME, now_s=101.0) == ()
 
 
 def test_hydra_gets_term_where_not_all_ranks_could_be_told_usr2() -> None:
@@ -178,7 +181,7 @@ def test_hydra_gets_term_where_not_all_ranks_could_be_told_usr2() -> None:
     stopping = a_stop(family=Family.HYDRA, stop_signal=USR2)
     step = begun(stopping)
 
-    assert of(stopping.answered(step, all_told=False, now_s=101.0)) == [(Whom.MPIRUN, TERM)]
+    assert of(stopping.answered(step, told=SOME, now_s=101.0)) == [(Whom.MPIRUN, TERM)]
     assert stopping.phase is Phase.ENDING
 
 
@@ -187,7 +190,7 @@ def test_the_answer_to_a_usr1_is_none_to_the_stop_that_came_meanwhile() -> None:
     stopping = a_stop(stop_signal=USR1)
     (step,) = stopping.received(USR1, 100.0)
     begun(stopping, TERM, 100.5)
-    stopping.answered(step, all_told=True, now_s=101.0)
+    stopping.answered(step, told=ALL, now_s=101.0)
 
     assert stopping.phase is Phase.ASKING
     assert not stopping.ranks_were_told
@@ -201,7 +204,7 @@ def test_quit_goes_to_mpirun_alone() -> None:
     assert stopping.stopped_by is None
 
 
-@pytest.mark.parametrize(("grace_s", "left_s"), [(24.0, 5.0), (2.0, 2.0)])
+@pytest.mark.parametrize(("grace_s", "left_s"), [(24.0, 3.0), (2.0, 2.0)])
 def test_an_alarm_ends_mpirun_and_leaves_five_seconds_at_most(
     grace_s: float, left_s: float
 ) -> None:
@@ -228,9 +231,9 @@ def test_a_stop_after_an_alarm_is_passed_on_and_the_next_ones_count() -> None:
     stopping.alarmed(100.0)
 
     assert of(stopping.received(INT, 101.0)) == [(Whom.MPIRUN, INT)]
-    assert stopping.next_at_s == 105.0
+    assert stopping.next_at_s == 103.0
     assert of(stopping.received(INT, 101.5)) == [(Whom.MPIRUN, TERM)]
-    assert stopping.next_at_s == 104.5
+    assert stopping.next_at_s == 103.0
     assert of(stopping.received(INT, 102.0)) == [(Whom.MPIRUN, KILL)]
 
 
@@ -243,3 +246,73 @@ def test_alarms_about_ranks_are_not_heeded_once_they_were_told_to_stop(kind: Ala
 
     is_about_ranks = kind in {AlarmKind.RANK_FAILED, AlarmKind.RANKS_STALLED}
     assert stopping.heeds(kind) is not is_about_ranks
+
+
+@pytest.mark.parametrize("family", [*Family, None])
+@pytest.mark.parametrize("stop_signal", [TERM, USR1])
+def test_a_stop_that_no_rank_could_hear_goes_to_the_program_at_once(
+    family: Family | None, stop_signal: signal.Signals
+) -> None:
+    """It is being started: ranks that come later would never know."""
+    stopping = a_stop(family=family, stop_signal=stop_signal)
+    step = begun(stopping, INT)
+
+    assert of(stopping.answered(step, told=NOBODY, now_s=100.5)) == [(Whom.MPIRUN, INT)]
+    assert stopping.phase is Phase.ENDING
+    assert (stopping.ranks_were_told, stopping.mpirun_was_told) == (False, True)
+
+
+def test_ranks_that_come_after_the_others_were_told_end_the_waiting() -> None:
+    """They know of no stop, and only mpirun's own way reaches them without telling others twice."""
+    stopping = a_stop()
+    step = begun(stopping, INT)
+    stopping.answered(step, told=ALL, now_s=101.0)
+
+    assert of(stopping.late_ranks_came()) == [(Whom.MPIRUN, INT)]
+    assert stopping.phase is Phase.ENDING
+    assert stopping.late_ranks_came() == ()
+
+
+def test_a_command_that_is_no_mpirun_passes_nothing_on() -> None:
+    """A shell ends by USR1; where no rank is, the signal is for the command itself."""
+    stopping = a_stop(family=None, stop_signal=USR1)
+    (step,) = stopping.received(USR1, 99.0)
+    assert stopping.answered(step, told=SOME, now_s=99.5) == ()
+    assert of(stopping.answered(step, told=NOBODY, now_s=99.5)) == [(Whom.MPIRUN, USR1)]
+
+    begin = begun(stopping, TERM)
+    assert of(stopping.answered(begin, told=SOME, now_s=101.0)) == [(Whom.MPIRUN, TERM)]
+
+
+def test_all_of_a_stop_is_over_four_seconds_after_the_kill() -> None:
+    """Kubernetes kills five seconds after the usual grace."""
+    stopping = a_stop()
+    assert stopping.ends_at_s is None
+    begun(stopping)
+
+    assert stopping.ends_at_s == 100.0 + GRACE_S + 4.0
+    stopping.at(100.0 + GRACE_S)
+    assert stopping.ends_at_s == 100.0 + GRACE_S + 4.0
+    stopping.received(TERM, 100.0 + GRACE_S + 1.0)
+    assert stopping.ends_at_s == 100.0 + GRACE_S + 4.0
+
+
+def test_further_stops_bring_the_end_of_all_nearer() -> None:
+    """The second leaves three seconds, the third none."""
+    stopping = a_stop()
+    begun(stopping)
+
+    stopping.received(INT, 102.0)
+    assert stopping.ends_at_s == 107.0
+    stopping.received(INT, 103.0)
+    assert stopping.ends_at_s == 107.0
+
+
+def test_an_alarm_alone_counts_nobodys_seconds() -> None:
+    """Only a stop does, and no alarm gives it more."""
+    stopping = a_stop()
+    stopping.alarmed(100.0)
+    assert stopping.ends_at_s is None
+
+    stopping.received(TERM, 102.0)
+    assert stopping.ends_at_s == 109.0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import signal
 from collections.abc import Callable, Collection, Coroutine, Mapping
 from dataclasses import dataclass, field
@@ -12,11 +13,12 @@ import pytest
 
 from mpi_agent.children import Child, Children
 from mpi_agent.command.build import build_plan
+from mpi_agent.command.topics import Family
 from mpi_agent.job.alarms import Alarm, AlarmKind
 from mpi_agent.job.endings import ProcessExit
 from mpi_agent.job.events import Event, Noted, SignalReceived
 from mpi_agent.run.signals import SignalInbox
-from mpi_agent.run.stopping import StopTerms
+from mpi_agent.run.stopping import StopTerms, Told
 from mpi_agent.run.streams import ChildEnds, ProgramStreams
 from mpi_agent.run.supervise import Supervised, supervise
 from tests.builders import OPEN_MPI_5_STACK, a_host_list, a_launch_request
@@ -68,11 +70,17 @@ class FakeChild(Child):
 
 
 class FakeChildren(Children):
-    """Starts one fake child."""
+    """Starts one fake child, which leaves behind what takes a while to go."""
 
-    def __init__(self, ignored: Collection[int], ends_after_s: float | None) -> None:
+    def __init__(
+        self,
+        ignored: Collection[int],
+        ends_after_s: float | None,
+        sweep_takes_s: float = 0.0,
+    ) -> None:
         super().__init__()
         self.child = FakeChild(ignored, ends_after_s)
+        self._sweep_takes_s = sweep_takes_s
 
     def start(
         self,
@@ -94,16 +102,24 @@ class FakeChildren(Children):
         """Adopt nobody."""
 
     async def sweep(self, grace_s: float, *, spare: Collection[Child] = ()) -> int:
-        """Find nothing to sweep."""
+        """Find what takes its time, or nothing."""
         del grace_s, spare
+        await asyncio.sleep(self._sweep_takes_s)
         return 0
 
 
 class NoStreams(ProgramStreams):
-    """A child that says nothing."""
+    """A child that says nothing.
 
-    def __init__(self) -> None:
+    Args:
+        takes_s: to finish, unless somebody hurries.
+    """
+
+    def __init__(self, takes_s: float = 0.0) -> None:
         super().__init__()
+        self._takes_s = takes_s
+        self.finished_by_s: float | None = None
+        self._hurried = asyncio.Event()
         self.was_finished: list[bool] = []
 
     def start(self, start: Callable[[ChildEnds], _T], *, note: Callable[[str], None]) -> _T:
@@ -111,9 +127,17 @@ class NoStreams(ProgramStreams):
         del note
         return start(ChildEnds())
 
-    async def finish(self, *, in_a_hurry: bool = False) -> None:
+    async def finish(self) -> None:
         """Note that it is over."""
-        self.was_finished.append(in_a_hurry)
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(self._takes_s):
+                await self._hurried.wait()
+        self.was_finished.append(self._hurried.is_set())
+
+    def hurry(self, ends_at_s: float) -> None:
+        """Note until when."""
+        self.finished_by_s = ends_at_s
+        self._hurried.set()
 
 
 class FedInbox(SignalInbox):
@@ -121,13 +145,8 @@ class FedInbox(SignalInbox):
 
     def __init__(self, at_s: Mapping[float, signal.Signals]) -> None:
         super().__init__()
-        self._came: asyncio.Queue[signal.Signals] = asyncio.Queue()
-        for moment_s, name in at_s.items():
-            asyncio.get_running_loop().call_later(moment_s, self._came.put_nowait, name)
-
-    async def next(self) -> signal.Signals:
-        """Return the next signal."""
-        return await self._came.get()
+        for moment_s, number in at_s.items():
+            asyncio.get_running_loop().call_later(moment_s, self.take, number)
 
 
 class Ranks:
@@ -136,15 +155,22 @@ class Ranks:
     Args:
         answer: True when all were told; an error is raised.
         takes_s: how long it takes to tell them.
+        late_after_s: when ranks come that were not told, after the others were.
     """
 
-    def __init__(self, answer: bool | Exception = False, takes_s: float = 0.0) -> None:
+    def __init__(
+        self,
+        answer: bool | Told | Exception = False,
+        takes_s: float = 0.0,
+        late_after_s: float = 1e6,
+    ) -> None:
         self._answer = answer
         self._takes_s = takes_s
+        self._late_after_s = late_after_s
         self.told: list[tuple[str, float]] = []
         self.was_taken_back = False
 
-    async def tell(self, number: signal.Signals) -> bool:
+    async def tell(self, number: signal.Signals) -> Told:
         """Note the signal and its time, and answer."""
         self.told.append((number.name, asyncio.get_running_loop().time()))
         try:
@@ -154,7 +180,13 @@ class Ranks:
             raise
         if isinstance(self._answer, Exception):
             raise self._answer
-        return self._answer
+        if isinstance(self._answer, Told):
+            return self._answer
+        return Told(everywhere=self._answer, ranks=2)
+
+    async def late(self, _: Told) -> None:
+        """Come late."""
+        await asyncio.sleep(self._late_after_s)
 
 
 @dataclass(kw_only=True)
@@ -166,6 +198,8 @@ class Run:
     noted: list[str]
     said_of_signals: list[tuple[str, str]]
     was_finished: list[bool]
+    finished_by_s: float | None
+    took_s: float
     was_taken_back: list[bool] = field(default_factory=list)
 
 
@@ -177,6 +211,8 @@ def run(
     ignored: Collection[int] = (),
     signals: Mapping[float, signal.Signals] | None = None,
     ranks: Ranks | None = None,
+    output_takes_s: float = 0.0,
+    sweep_takes_s: float = 0.0,
     stop_signal: signal.Signals = signal.SIGTERM,
 ) -> Run:
     """Return how a program went that is told to stop, or of which the alarm tells."""
@@ -190,12 +226,10 @@ def run(
             raise
         return alarm
 
-    async def work(_: VirtualTimeLoop) -> Run:
-        children, events, streams = (
-            FakeChildren(ignored, ends_after_s),
-            EventRecorder(),
-            NoStreams(),
-        )
+    async def work(loop: VirtualTimeLoop) -> Run:
+        began_s, told = loop.time(), ranks or Ranks()
+        children = FakeChildren(ignored, ends_after_s, sweep_takes_s)
+        events, streams = EventRecorder(), NoStreams(output_takes_s)
         supervised = await supervise(
             build_plan(a_launch_request("./pi"), a_host_list(), OPEN_MPI_5_STACK),
             environ={},
@@ -203,10 +237,11 @@ def run(
             children=children,
             inbox=FedInbox(signals or {}),
             emit=events,
-            terms=StopTerms(grace_s=_GRACE_S, stop_signal=stop_signal),
+            terms=StopTerms(grace_s=_GRACE_S, stop_signal=stop_signal, family=Family.OPEN_MPI),
             streams=streams,
-            tell_ranks=(ranks or Ranks()).tell,
+            tell_ranks=told.tell,
             alarm=alarmed,
+            late_ranks=told.late,
         )
         seen = events.events
         return Run(
@@ -215,6 +250,8 @@ def run(
             noted=[event.text for event in seen if isinstance(event, Noted)],
             said_of_signals=[(e.name, e.action) for e in seen if isinstance(e, SignalReceived)],
             was_finished=streams.was_finished,
+            finished_by_s=streams.finished_by_s,
+            took_s=loop.time() - began_s,
             was_taken_back=taken_back,
         )
 
@@ -256,11 +293,11 @@ def test_the_alarm_ends_the_program_and_says_why() -> None:
     assert went.noted == [f"{_WHY}; the program is ended"]
 
 
-def test_a_program_that_ignores_the_alarm_is_killed_five_seconds_later() -> None:
+def test_a_program_that_ignores_the_alarm_is_killed_three_seconds_later() -> None:
     """Hydra's launcher waits for ranks that ignore TERM, for ever, and nobody has to save."""
     went = run(alarm_after_s=31.0, ignored={signal.SIGTERM})
 
-    assert went.received == [("SIGTERM", 31.0), ("SIGKILL", 36.0)]
+    assert went.received == [("SIGTERM", 31.0), ("SIGKILL", 34.0)]
     assert went.supervised.process_exit.signal == signal.SIGKILL
 
 
@@ -447,3 +484,61 @@ def test_nothing_that_was_waited_for_goes_on_after_the_program(ends_after_s: flo
         return asyncio.all_tasks() - {asyncio.current_task()}
 
     assert run_in_virtual_time(work) == set()
+
+
+def test_a_stop_during_the_start_reaches_the_program_at_once() -> None:
+    """No host has a rank yet; those that come later would never know."""
+    ranks = Ranks(answer=Told(everywhere=True, ranks=0, without_ranks=("w-0", "w-1")))
+    went = run(ignored={signal.SIGTERM}, signals={6.0: signal.SIGTERM}, ranks=ranks)
+
+    assert went.received[0] == ("SIGTERM", 6.0)
+    assert not went.supervised.ranks_were_told
+    assert went.noted[0] == "no rank is there to be told: the program gets SIGTERM"
+
+
+def test_ranks_that_come_after_the_stop_have_the_program_told() -> None:
+    """No rank is told twice by us."""
+    ranks = Ranks(answer=True, late_after_s=4.0)
+    went = run(
+        ignored={signal.SIGUSR1},
+        signals={10.0: signal.SIGTERM},
+        ranks=ranks,
+        stop_signal=signal.SIGUSR1,
+    )
+
+    assert ranks.told == [("SIGUSR1", 10.0)]
+    assert went.received == [("SIGTERM", 14.0)]
+    assert went.noted[1] == "ranks began after the stop: the program gets SIGTERM"
+
+
+def test_leftovers_and_output_take_what_the_stop_has_left() -> None:
+    """Whatever hangs, 1.5 s stay for the hosts."""
+    went = run(
+        ignored={signal.SIGTERM},
+        signals={10.0: signal.SIGTERM},
+        output_takes_s=100.0,
+        sweep_takes_s=7.0,
+    )
+
+    ends_at_s = 10.0 + _GRACE_S + 4.0
+    assert went.supervised.stop_ends_at_s == ends_at_s
+    assert went.finished_by_s == ends_at_s - 1.5
+    assert went.took_s == pytest.approx(ends_at_s - 2.5)
+
+
+def test_a_stop_hurries_the_output_of_a_program_that_has_ended() -> None:
+    """It ended by itself, and is not said to have been stopped."""
+    went = run(ends_after_s=5.0, signals={12.0: signal.SIGTERM}, output_takes_s=30.0)
+
+    assert went.took_s == pytest.approx(12.0)
+    assert went.supervised.stopped_by is None
+    assert went.supervised.stop_ends_at_s == pytest.approx(17.0)
+    assert went.was_finished == [True]
+
+
+def test_nobody_hurries_where_nobody_told_us_to_stop() -> None:
+    """A slow reader gets everything."""
+    went = run(ends_after_s=5.0, output_takes_s=30.0, sweep_takes_s=3.0)
+
+    assert went.took_s == pytest.approx(38.0)
+    assert (went.supervised.stop_ends_at_s, went.finished_by_s) == (None, None)

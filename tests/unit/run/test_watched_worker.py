@@ -3,14 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import pytest
 
-from mpi_agent.job.events import Event
+from mpi_agent.job.events import Event, RankFailed
 from mpi_agent.job.worker_events import WorkerExceededMemory
 from mpi_agent.run.watched_worker import GIVEN_UP_AFTER_S, WatchedWorker
 from mpi_agent.ssh.trust import SshTarget
-from mpi_agent.ssh.worker_words import Draining, Farewell, GraceOver, OutOfMemory, Watching
+from mpi_agent.ssh.worker_words import (
+    Draining,
+    Farewell,
+    GraceOver,
+    OutOfMemory,
+    RankGone,
+    Throttled,
+    Watching,
+)
 
 WATCHING = Watching(worker="w", lease_s=60.0)
 
@@ -25,9 +34,11 @@ def draining(ranks: int) -> Draining:
     return Draining(signal_name="SIGTERM", grace_s=25.0, ranks=ranks)
 
 
-def no_memory(kills: int, used: int | None, limit: int | None) -> OutOfMemory:
-    """Return what a worker says whose kernel killed processes."""
-    return OutOfMemory(kills=kills, used_bytes=used, limit_bytes=limit)
+def no_memory(
+    kills: int, used: int | None, limit: int | None, *, total_kills: int = 0
+) -> OutOfMemory:
+    """Return what a worker says whose kernel killed processes; an older one tells no total."""
+    return OutOfMemory(kills=kills, used_bytes=used, limit_bytes=limit, total_kills=total_kills)
 
 
 def kills_in(events: Sequence[Event]) -> list[int]:
@@ -81,6 +92,41 @@ def test_kills_are_told_once_a_second_and_the_rest_in_the_end() -> None:
     assert told == [[1], [], [], [], [2], []]
     assert kills_in(worker.rest()) == [1]
     assert worker.rest() == ()
+
+
+def test_kills_and_ranks_that_are_told_again_count_once() -> None:
+    """A channel broke, and nobody knows what was heard on it; kills before the run are not ours."""
+    worker = a_worker()
+    gone = RankGone(rank=3, code=7, signal=None)
+    lines = (no_memory(2, 1, 2, total_kills=9), no_memory(1, 1, 2, total_kills=10), gone)
+
+    first = [event for line in lines for event in worker.take(line, at_s=1.0)]
+    again = [event for line in lines for event in worker.take(line, at_s=5.0)]
+    more = worker.take(no_memory(1, 1, 2, total_kills=11), at_s=9.0)
+
+    assert kills_in(first) + kills_in(again) + kills_in(more) == [2, 1, 1]
+    assert (worker.news.kills, [one.rank for one in worker.news.rank_exits]) == (4, [3])
+    assert [type(event) for event in (*first, *again)].count(RankFailed) == 1
+
+
+def test_kills_in_a_container_that_came_in_its_place_count_anew() -> None:
+    """Its kernel's counter began with it."""
+    worker = a_worker()
+    worker.opened(replace(WATCHING, container="first"), 0.0)
+    worker.take(no_memory(2, 1, 2, total_kills=9), at_s=1.0)
+    worker.opened(replace(WATCHING, container="second"), 2.0)
+    worker.take(no_memory(1, 1, 2, total_kills=1), at_s=3.0)
+
+    assert worker.news.kills == 3
+
+
+def test_a_cpu_limit_that_held_the_run_back_explains_its_ending() -> None:
+    """So it is news, though nothing else is."""
+    worker = a_worker()
+    worker.take(Throttled(periods=200, throttled=150), at_s=1.0)
+
+    assert (worker.news.periods, worker.news.throttled) == (200, 150)
+    assert worker.news.is_any
 
 
 @pytest.mark.parametrize(

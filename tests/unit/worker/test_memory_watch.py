@@ -81,7 +81,9 @@ def test_kills_are_told_once_and_only_those_since_the_watch_began(tmp_path: Path
     write_second(tmp_path, kills=7)
 
     assert before is None
-    assert watch.look() == MemoryExceeded(kills=2, used_bytes=33000000000, limit_bytes=32 * GIB)
+    assert watch.look() == MemoryExceeded(
+        kills=2, used_bytes=33000000000, limit_bytes=32 * GIB, total_kills=7
+    )
     assert watch.look() is None
 
 

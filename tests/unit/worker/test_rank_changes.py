@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from mpi_agent.job_processes import JobProcess
+from mpi_agent.process_table import ProcessKey
 from mpi_agent.ssh.worker_words import Line, Presence, RankGone
-from mpi_agent.worker.process_ends import ProcessEnd, ProcessKey
-from mpi_agent.worker.rank_changes import RankChanges, key_of
+from mpi_agent.worker.process_ends import ProcessEnd
+from mpi_agent.worker.rank_changes import RankChanges
 
 
 def a_rank(pid: int, rank: int, *, leads: bool = True, is_orphan: bool = False) -> JobProcess:
@@ -36,7 +37,7 @@ class Host:
 
     def end(self, process: JobProcess, **how: int) -> None:
         """Let a process end."""
-        self.ends[key_of(process)] = ProcessEnd(**how)
+        self.ends[process.key] = ProcessEnd(**how)
 
     def look(self, *processes: JobProcess, daemons: int = 1) -> tuple[Line, ...]:
         """Return what is told after a look that shows some live processes."""
@@ -81,10 +82,10 @@ def test_an_end_that_was_heard_is_told_once() -> None:
     host = Host()
     host.look(DAEMON, FIRST)
 
-    assert host.changes.ended(key_of(FIRST), ProcessEnd(signal=9)) == (
+    assert host.changes.ended(FIRST.key, ProcessEnd(signal=9)) == (
         RankGone(rank=0, code=None, signal=9),
     )
-    assert host.changes.ended(key_of(FIRST), ProcessEnd(signal=9)) == ()
+    assert host.changes.ended(FIRST.key, ProcessEnd(signal=9)) == ()
     assert host.look(DAEMON) == (Presence(daemons=1, ranks=0),)
 
 

@@ -69,7 +69,7 @@ def test_a_cache_is_known_after_a_few_questions(
 
     seen = rests(Cache(ttl_s, rounded), [pause_s] * questions, Denials())
 
-    assert seen[-1][2] > 0
+    assert any(rest_s > 0 for *_, rest_s in seen)
 
 
 @given(TTLS_S, ROUNDINGS, PAUSES_S)

@@ -20,10 +20,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from mpi_agent.job_processes import JobProcess
-from mpi_agent.process_table import stat_of
+from mpi_agent.process_table import ProcessKey, stat_of
 from mpi_agent.shm_names import is_of_mpi
-from mpi_agent.worker.process_ends import ProcessKey
-from mpi_agent.worker.rank_changes import key_of
 
 __all__ = ["Segments"]
 
@@ -57,7 +55,7 @@ class _RunsFiles:
 
 
 class Segments:
-    """The shared memory of the runs on this worker.
+    """The shared memory of the runs in this container.
 
     Args:
         directory: where it is kept.
@@ -73,7 +71,7 @@ class Segments:
         run = self._runs.setdefault(run_id, _RunsFiles(now_s))
         for process in processes:
             run.began_at_s = min(run.began_at_s, process.started_at_s)
-            key, age_s = key_of(process), now_s - process.started_at_s
+            key, age_s = process.key, now_s - process.started_at_s
             is_due = is_last or age_s >= _LATER * run.looked.get(key, 0.0)
             if process.rank is not None and is_due:
                 run.looked[key] = age_s

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from mpi_agent.explain.launcher_forms import read_words
-from mpi_agent.explain.launcher_words import DaemonFate, DaemonWord, RankFailure, Unstarted
+from mpi_agent.explain.launcher_reports import DaemonFate, DaemonWord, RankFailure, Unstarted
 from mpi_agent.job.output import Output, OutputLine, Stream
 from tests.recorded import CORPUS, recorded
 
