@@ -22,6 +22,7 @@ from mpi_agent.command.topics import Family
 from mpi_agent.command_settings import RunSettings
 from mpi_agent.container import own_names
 from mpi_agent.explain.ending import Evidence, blame_hosts, conclude
+from mpi_agent.hosts_in_reach import hosts_in_reach
 from mpi_agent.job.endings import Ending, Verdict
 from mpi_agent.job.events import EventSink, Noted
 from mpi_agent.job.hosts import fold_names
@@ -90,11 +91,13 @@ class Attempt:
         self._emit = emit
         self._family = family_of(ready.job.stack)
         self._dialled = self._dialled_hosts(access.marks_directory)
-        self._hosts = access.hosts_in_reach(
+        self._hosts = hosts_in_reach(
             ready,
+            access.terms,
             call,
             run_id,
             is_dialling=lambda: bool(self._dialled.missing),
+            emit=emit,
         )
         self._logs = self._rank_logs()
         self._streams = ProgramStreams(tap=self._logs.take if self._logs is not None else None)

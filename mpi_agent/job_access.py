@@ -8,8 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import functools
-import time
-from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -19,14 +17,7 @@ from mpi_agent.container import own_account
 from mpi_agent.errors import StateDirectoryError
 from mpi_agent.job.events import EventSink, Noted
 from mpi_agent.job.readiness import HostReadiness
-from mpi_agent.ready_job import ReadyJob
-from mpi_agent.run.hosts_of_run import HostsOfRun, sum_of_sweeps
-from mpi_agent.run.own_ranks import OwnRanks
-from mpi_agent.run.plain_hosts import PlainHosts
-from mpi_agent.run.watched import WatchedWorkers
-from mpi_agent.run_id import RunId
 from mpi_agent.setting_words import Backend, KeyExchange
-from mpi_agent.ssh.errands import SshShells
 from mpi_agent.ssh.installed import (
     ImageConfiguration,
     apart_command,
@@ -41,7 +32,6 @@ from mpi_agent.ssh.installed import (
     write_client,
 )
 from mpi_agent.ssh.keys import JobKey, copy_job_key
-from mpi_agent.ssh.remote import SshWorkers
 from mpi_agent.ssh.trust import (
     SshTarget,
     SshTerms,
@@ -49,18 +39,15 @@ from mpi_agent.ssh.trust import (
     render_known_hosts,
     render_ssh_config,
 )
-from mpi_agent.ssh.worker_words import Call
 from mpi_agent.state import StateDirectory, open_state_directory
 
-__all__ = ["HostsInReach", "JobAccess", "LocalJob"]
+__all__ = ["JobAccess", "LocalJob"]
 
 _USUAL_PORTS = (2222, 22)
 """Tried in this order where neither the user nor the image's ssh configuration names one.
 
 Source: 2222 is mpi-operator's and Trainer's, 22 Volcano's; orchestrators as of 2026-08.
 """
-_OVER_LIMIT_S = 4.0
-"""for telling agents that no other attempt comes; whoever stopped us counts the seconds"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,18 +63,6 @@ class LocalJob:
     targets: tuple[SshTarget, ...]
     key: JobKey
     search_path: tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class HostsInReach:
-    """The hosts of one run: all of them, and in the two ways in which they are spoken with.
-
-    Attributes:
-        agents: those whose agent keeps a channel open; entered before mpirun is started.
-    """
-
-    all: HostsOfRun
-    agents: WatchedWorkers
 
 
 class JobAccess:
@@ -218,71 +193,6 @@ class JobAccess:
             directory=str(directory) if directory is not None else None,
         )
 
-    def hosts_in_reach(
-        self,
-        ready: ReadyJob,
-        call: Call,
-        run_id: RunId,
-        *,
-        is_dialling: Callable[[], bool] = lambda: False,
-    ) -> HostsInReach:
-        """Return the ways in which the hosts of a run are spoken with; nobody is dialled yet.
-
-        Args:
-            ready: hosts as the wait found them.
-            call: what is said to an agent.
-            is_dialling: whether mpirun still dials hosts.
-        """
-        agent_targets = _targets(host for host in ready.remote if host.runs_agent)
-        plain_targets = _targets(host for host in ready.remote if not host.runs_agent)
-        agents = WatchedWorkers(
-            agent_targets,
-            SshWorkers(self.terms),
-            call,
-            emit=self._emit,
-            is_dialling=is_dialling,
-            worker_timeout_s=self._worker_timeout_s,
-        )
-        plain = PlainHosts(plain_targets, SshShells(self.terms), run_id, emit=self._emit)
-        local = next((host.name for host in ready.job.hosts.hosts if host.is_local), None)
-        every = HostsOfRun(
-            (*agent_targets, *plain_targets),
-            agents=agents,
-            plain=plain,
-            own=OwnRanks(local, run_id) if local is not None else None,
-            emit=self._emit,
-        )
-        return HostsInReach(all=every, agents=agents)
-
-    async def tell_over(
-        self, ready: ReadyJob, call: Call, *, lost: Collection[str], exit_code: int, summary: str
-    ) -> None:
-        """Tell agents that the job is over which have heard that it goes on.
-
-        Args:
-            call: of the last run.
-            lost: hosts of it that are gone; whoever is there under their names by now is told.
-        """
-        agents = WatchedWorkers(
-            tuple(
-                replace(target, address=None) if target.name in lost and not self.local else target
-                for target in _targets(host for host in ready.remote if host.runs_agent)
-            ),
-            SshWorkers(self.terms),
-            call,
-            emit=self._emit,
-        )
-        async with agents:
-            await agents.end(exit_code, summary, limit_s=_OVER_LIMIT_S)
-
-    async def end_former(self, hosts: Sequence[HostReadiness], run_id: RunId) -> None:
-        """End what runs of this job whose launcher is gone have left on hosts."""
-        plain = PlainHosts(_targets(hosts), SshShells(self.terms), run_id, emit=self._emit)
-        began_at_s = time.monotonic()
-        swept = await plain.end_former(run_id)
-        took_s = time.monotonic() - began_at_s
-        self._emit(sum_of_sweeps(swept, took_s=took_s, why="before the program is started"))
-
     def write_programs(self, *, mpirun: str | None) -> None:
         """Write the programs that `for_mpirun` names: what dials, and what scripts find in PATH.
 
@@ -346,11 +256,3 @@ class JobAccess:
         if self._key_exchange is KeyExchange.DEFAULT:
             return ()
         return cheap_key_exchanges(self._image.key_exchanges)
-
-
-def _targets(hosts: Iterable[HostReadiness]) -> tuple[SshTarget, ...]:
-    return tuple(
-        SshTarget(name=host.host, port=host.port, address=host.address)
-        for host in hosts
-        if host.port is not None
-    )

@@ -20,6 +20,7 @@ from mpi_agent.command_settings import LaunchSettings
 from mpi_agent.container import container_identity, own_names
 from mpi_agent.errors import LaunchError, MpiAgentError, SettingsError
 from mpi_agent.explain.publish import keep_ending, tell_ending, telling_failures
+from mpi_agent.hosts_in_reach import end_former, tell_over
 from mpi_agent.job.endings import Ending, Verdict
 from mpi_agent.job.events import (
     AttemptBegan,
@@ -126,12 +127,14 @@ class Launcher:
             yield
         except Exception as error:
             lost = {loss.host for loss in self._past[-1].ending.losses}
-            await self._access.tell_over(
+            await tell_over(
                 self._last_ready,
+                self._access.terms,
                 self._call(self._last_run_id),
-                lost=lost,
+                moved=() if self._access.local else lost,
                 exit_code=getattr(error, "exit_code", MpiAgentError.exit_code),
                 summary=getattr(error, "summary", str(error)),
+                emit=self._emit,
             )
             raise
 
@@ -257,7 +260,7 @@ class Launcher:
         """End what former runs left, where no agent was asked by the wait, or none knew of it."""
         left = [host for host in ready.remote if host.facts and host.facts.has_leftovers]
         if left:
-            await self._access.end_former(left, run_id)
+            await end_former(left, self._access.terms, run_id, emit=self._emit)
 
     async def _prepare(self) -> tuple[ReadyJob, LaunchPlan]:
         job = await self._waiter.find()

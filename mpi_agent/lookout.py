@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from mpi_agent.command.plan import LaunchPlan
 from mpi_agent.command.topics import Family
 from mpi_agent.command_settings import RunSettings
+from mpi_agent.hosts_in_reach import HostsInReach
 from mpi_agent.job.alarms import Alarm
 from mpi_agent.job.events import EventSink
 from mpi_agent.job.run_reports import HostPresence
-from mpi_agent.job_access import HostsInReach
 from mpi_agent.ready_job import ReadyJob
 from mpi_agent.run.alarms import first_alarm
 from mpi_agent.run.dialled import DialledHosts

@@ -39,6 +39,7 @@ GROUND = (
 CHAPTERS = ("discover", "wait", "command", "run", "explain")
 EFFECTFUL = {
     "attempt",
+    "hosts_in_reach",
     "beside",
     "lookout",
     "run.aftermath",
