@@ -303,7 +303,7 @@ def test_further_stops_bring_the_end_of_all_nearer() -> None:
     begun(stopping)
 
     stopping.received(INT, 102.0)
-    assert stopping.ends_at_s == 107.0
+    assert stopping.ends_at_s == 109.0
     stopping.received(INT, 103.0)
     assert stopping.ends_at_s == 107.0
 
@@ -315,4 +315,4 @@ def test_an_alarm_alone_counts_nobodys_seconds() -> None:
     assert stopping.ends_at_s is None
 
     stopping.received(TERM, 102.0)
-    assert stopping.ends_at_s == 109.0
+    assert stopping.ends_at_s == 107.0
