@@ -108,7 +108,7 @@ class OpenChannels:
         self.begin()
         self._leave(without)
         waiting = [
-            asyncio.create_task(_until_set(self._told_all[worker.target.name], task))
+            asyncio.create_task(self._until_told(worker, task))
             for worker, task in zip(self._watched, self.tasks, strict=False)
             if worker.target.name not in without
         ]
@@ -119,6 +119,16 @@ class OpenChannels:
             for one in waiting:
                 one.cancel()
             await asyncio.gather(*waiting, return_exceptions=True)
+
+    async def _until_told(self, worker: WatchedWorker, task: asyncio.Task[None]) -> None:
+        """Return once a worker told all, or there is no use in waiting for it."""
+        told = asyncio.create_task(_until_set(self._told_all[worker.target.name], task))
+        try:
+            while not told.done() and not worker.is_out_of_reach(_now_s()):
+                await asyncio.wait((told,), timeout=_LOOK_S)
+        finally:
+            told.cancel()
+            await asyncio.gather(told, return_exceptions=True)
 
     async def finish(self, last_word: Line, *, without: set[str], limit_s: float) -> None:
         """Say the last word to all, and wait for their farewells.

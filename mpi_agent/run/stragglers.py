@@ -18,6 +18,8 @@ from mpi_agent.job.worker_news import RankExit, WorkerNews
 __all__ = ["first_bad_exit", "goes_on_after_failures", "rank_failed"]
 
 _LOOK_S = 0.5
+_FROM_OUTSIDE = frozenset({9, 15})
+"""KILL and TERM: nobody sends himself these when he crashes"""
 _OPTIONS = frozenset({"disable-auto-cleanup", "enable-recovery", "continuous"})
 _RUNTIME_OPTIONS = frozenset({"rtos", "runtime-options"})
 _WORDS = frozenset({"recoverable", "continuous", "error-nonzero-status=0"})
@@ -52,9 +54,20 @@ async def rank_failed(news: Callable[[], Iterable[WorkerNews]], *, grace_s: floa
 
 
 def first_bad_exit(news: Iterable[WorkerNews]) -> tuple[str, RankExit] | None:
-    """Return the rank that failed first, with its host; None where none is known to have failed."""
+    """Return the rank that failed first, with its host; None where none is known to have failed.
+
+    One that crashed by itself counts before those that were ended by a signal from outside, however
+    long it took: a launcher kills the others while the first one still writes its backtrace.
+    """
     bad = [(worker.host, gone) for worker in news for gone in worker.rank_exits if gone.is_bad]
-    return min(bad, key=lambda pair: pair[1].at_s, default=None)
+    bad.sort(key=lambda pair: pair[1].at_s)
+    if bad and bad[0][1].signal in _FROM_OUTSIDE:
+        return next((pair for pair in bad if _has_crashed(pair[1])), bad[0])
+    return bad[0] if bad else None
+
+
+def _has_crashed(gone: RankExit) -> bool:
+    return gone.signal is not None and gone.signal not in _FROM_OUTSIDE
 
 
 def goes_on_after_failures(argv: Sequence[str], environ: Mapping[str, str]) -> bool:

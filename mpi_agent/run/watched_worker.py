@@ -27,10 +27,13 @@ from mpi_agent.ssh.worker_words import (
     Watching,
 )
 
-__all__ = ["GIVEN_UP_AFTER_S", "Heard", "WatchedWorker"]
+__all__ = ["GIVEN_UP_AFTER_S", "OUT_OF_REACH_AFTER_S", "Heard", "WatchedWorker"]
 
 GIVEN_UP_AFTER_S = 20.0
 """since when every try failed; longer than a login may take, so that there was more than one"""
+
+OUT_OF_REACH_AFTER_S = 3.0
+"""since when its channel is broken; an ssh server that is made anew is back within a second"""
 
 _MEMORY_PAUSE_S = 1.0
 
@@ -152,6 +155,14 @@ class WatchedWorker:
             return False
         failing_s = at_s - self._failing_since_s
         return self.news.is_evicted or (self._failures > 1 and failing_s >= GIVEN_UP_AFTER_S)
+
+    def is_out_of_reach(self, at_s: float) -> bool:
+        """Return whether its channel broke and stayed so, so that a sweep need not wait for it.
+
+        That is no verdict: it is still tried until the very end.
+        """
+        has_broken = self._was_open and not self._is_open and self._failures > 0
+        return has_broken and at_s - self._failing_since_s >= OUT_OF_REACH_AFTER_S
 
     def take(self, line: Line, *, at_s: float) -> tuple[Event, ...]:
         """Keep what a line tells; return what is to be told of it now."""

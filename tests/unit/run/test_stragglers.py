@@ -105,3 +105,15 @@ def test_a_variable_may_say_so_too() -> None:
 
     assert goes_on_after_failures(("mpirun", "./a"), {name: "0"})
     assert not goes_on_after_failures(("mpirun", "./a"), {name: "1"})
+
+
+def test_a_rank_that_crashed_counts_before_those_that_were_killed_for_it() -> None:
+    """Its backtrace takes seconds, and mpirun kills its neighbours meanwhile."""
+    killed = RankExit(rank=5, code=None, signal=9, at_s=10.0)
+    crashed = RankExit(rank=4, code=None, signal=11, at_s=12.5)
+
+    assert first_bad_exit([WorkerNews(host="w-2", rank_exits=(killed, crashed))]) == (
+        "w-2",
+        crashed,
+    )
+    assert first_bad_exit([WorkerNews(host="w-2", rank_exits=(killed,))]) == ("w-2", killed)

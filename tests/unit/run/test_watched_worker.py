@@ -9,7 +9,7 @@ import pytest
 
 from mpi_agent.job.events import Event, RankFailed
 from mpi_agent.job.worker_events import WorkerExceededMemory
-from mpi_agent.run.watched_worker import GIVEN_UP_AFTER_S, WatchedWorker
+from mpi_agent.run.watched_worker import GIVEN_UP_AFTER_S, OUT_OF_REACH_AFTER_S, WatchedWorker
 from mpi_agent.ssh.trust import SshTarget
 from mpi_agent.ssh.worker_words import (
     Draining,
@@ -172,3 +172,18 @@ def test_one_that_is_evicted_and_cannot_be_reached_is_given_up_at_once() -> None
 
     assert not is_given_up_while_open
     assert worker.is_given_up(2.0)
+
+
+def test_a_sweep_does_not_wait_for_one_whose_channel_broke_and_stayed_so() -> None:
+    """A worker whose container was killed; one that never spoke, or is back, is waited for."""
+    worker, stranger = a_worker(), a_worker()
+    worker.opened(WATCHING, at_s=1.0)
+    worker.closed(10.0)
+    stranger.closed(10.0)
+    late_s = 10.0 + OUT_OF_REACH_AFTER_S
+
+    assert not worker.is_out_of_reach(late_s - 0.1)
+    assert worker.is_out_of_reach(late_s)
+    assert not stranger.is_out_of_reach(late_s)
+    worker.opened(WATCHING, at_s=late_s)
+    assert not worker.is_out_of_reach(late_s + 60.0)
