@@ -18,12 +18,14 @@ class HostPresence:
         daemons: mpirun's; their number is not known to be right where no agent tells it.
         ranks: live ones.
         had_ranks: there are ranks, or were.
+        had_daemons: there are daemons, or were; known only where an agent tells it.
     """
 
     host: str
     daemons: int
     ranks: int
     had_ranks: bool
+    had_daemons: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

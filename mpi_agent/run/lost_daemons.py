@@ -44,9 +44,9 @@ class DaemonWatch:
         """
         since_s: dict[str, float] = {}
         for host in presence:
-            if host.daemons:
+            if host.daemons or host.had_daemons:
                 self._seen.add(host.host)
-            elif host.ranks and host.host in self._seen:
+            if host.ranks and not host.daemons and host.host in self._seen:
                 since_s[host.host] = self._gone_since_s.get(host.host, at_s)
         self._gone_since_s = since_s
         return {name: s for name, s in since_s.items() if at_s - s >= self._grace_s}

@@ -211,8 +211,13 @@ class WatchedWorker:
     def _note_presence(self, daemons: int, ranks: int) -> None:
         had_ranks = ranks > 0 or self.news.saw_ranks
         self.news = replace(self.news, saw_ranks=had_ranks)
+        before = self._presence
         self._presence = HostPresence(
-            host=self.target.name, daemons=daemons, ranks=ranks, had_ranks=had_ranks
+            host=self.target.name,
+            daemons=daemons,
+            ranks=ranks,
+            had_ranks=had_ranks,
+            had_daemons=daemons > 0 or (before is not None and before.had_daemons),
         )
 
     def _note_exit(self, line: RankGone, at_s: float) -> tuple[Event, ...]:

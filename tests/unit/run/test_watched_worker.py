@@ -16,6 +16,7 @@ from mpi_agent.ssh.worker_words import (
     Farewell,
     GraceOver,
     OutOfMemory,
+    Presence,
     RankGone,
     Throttled,
     Watching,
@@ -187,3 +188,16 @@ def test_a_sweep_does_not_wait_for_one_whose_channel_broke_and_stayed_so() -> No
     assert not stranger.is_out_of_reach(late_s)
     worker.opened(WATCHING, at_s=late_s)
     assert not worker.is_out_of_reach(late_s + 60.0)
+
+
+def test_a_daemon_that_was_seen_once_is_remembered() -> None:
+    """It may be killed before anybody looks at what the worker told."""
+    worker = a_worker()
+    worker.opened(WATCHING, at_s=1.0)
+
+    worker.take(Presence(daemons=1, ranks=2), at_s=2.0)
+    worker.take(Presence(daemons=0, ranks=2), at_s=2.1)
+
+    assert worker.presence is not None
+    assert worker.presence.had_daemons
+    assert not worker.presence.daemons
