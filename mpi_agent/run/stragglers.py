@@ -18,6 +18,8 @@ from mpi_agent.job.worker_news import RankExit, WorkerNews
 __all__ = ["first_bad_exit", "goes_on_after_failures", "rank_failed"]
 
 _LOOK_S = 0.5
+_SOON_S = 1.0
+"""What ends within this time may be heard of in another order."""
 _FROM_OUTSIDE = frozenset({9, 15})
 """KILL and TERM: nobody sends himself these when he crashes"""
 _OPTIONS = frozenset({"disable-auto-cleanup", "enable-recovery", "continuous"})
@@ -56,14 +58,20 @@ async def rank_failed(news: Callable[[], Iterable[WorkerNews]], *, grace_s: floa
 def first_bad_exit(news: Iterable[WorkerNews]) -> tuple[str, RankExit] | None:
     """Return the rank that failed first, with its host; None where none is known to have failed.
 
-    One that crashed by itself counts before those that were ended by a signal from outside, however
-    long it took: a launcher kills the others while the first one still writes its backtrace.
+    One that ended by itself counts before those that were ended by a signal from outside: a
+    launcher kills the others at once, and while the first one still writes its backtrace.
     """
     bad = [(worker.host, gone) for worker in news for gone in worker.rank_exits if gone.is_bad]
     bad.sort(key=lambda pair: pair[1].at_s)
     if bad and bad[0][1].signal in _FROM_OUTSIDE:
-        return next((pair for pair in bad if _has_crashed(pair[1])), bad[0])
+        soon_s = bad[0][1].at_s + _SOON_S
+        by_itself = (pair for pair in bad if _has_crashed(pair[1]) or _ended_soon(pair[1], soon_s))
+        return next(by_itself, bad[0])
     return bad[0] if bad else None
+
+
+def _ended_soon(gone: RankExit, soon_s: float) -> bool:
+    return gone.signal is None and gone.at_s <= soon_s
 
 
 def _has_crashed(gone: RankExit) -> bool:
