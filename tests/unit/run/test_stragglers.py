@@ -120,7 +120,7 @@ def test_a_rank_that_crashed_counts_before_those_that_were_killed_for_it() -> No
 
 
 def test_a_code_counts_before_a_kill_that_was_heard_a_moment_earlier() -> None:
-    """Not before one that was heard long before: that rank was killed for its memory, or by hand."""
+    """Not before one that was heard long before: that one was killed for its memory, or by hand."""
     killed = RankExit(rank=0, code=None, signal=9, at_s=10.0)
     own = RankExit(rank=1, code=7, signal=None, at_s=10.1)
     late = RankExit(rank=1, code=1, signal=None, at_s=14.0)
