@@ -48,7 +48,7 @@ def first_failure(evidence: Evidence, words: LauncherWords) -> RankFailure | Non
         return None  # mpirun itself was killed; what became of its ranks is no cause
     seen = failure_seen(evidence)
     if evidence.code == 0:
-        return None if evidence.may_lose_ranks else seen
+        return seen if seen is not None and _denies_success(seen, evidence) else None
     told = _told(evidence, words)
     if told is not None:
         return _before(seen, told, evidence)
@@ -60,6 +60,20 @@ def first_failure(evidence: Evidence, words: LauncherWords) -> RankFailure | Non
     if listed is not None and not may_be_clean_up(listed, evidence):
         return listed
     return seen or listed or _killed_for_memory(evidence)
+
+
+def _denies_success(seen: RankFailure, evidence: Evidence) -> bool:
+    """Return whether a rank that ended badly makes mpirun's 0 a failure.
+
+    Hydra's KILL does not, unless memory ran out there.
+
+    Source: MPICH 4.0.2 with Python ranks, 2026-11-30: mpiexec ended with 0, all ranks were done,
+    and one of them, on its way out of the interpreter, was killed by its proxy.
+    """
+    if evidence.may_lose_ranks:
+        return False
+    ran_out = any(host.host == seen.host and host.kills for host in evidence.news)
+    return ran_out or seen.signal != _SIGKILL or not evidence.is_hydra
 
 
 def _told(evidence: Evidence, words: LauncherWords) -> RankFailure | None:

@@ -230,7 +230,7 @@ class Stage:
 def new_stage(engine: Engine, images: Images, mpi: Mpi, directory: Path) -> Iterator[Stage]:
     """Provide a stage; its containers are gone afterwards."""
     orders = directory / f"orders-{mpi.value}"
-    orders.mkdir()
+    orders.mkdir(exist_ok=True)  # of a stage that is made again
     limits = _LIMITS if engine.keeps_limits else ()
     with OperatorJob(engine, _job(limits), images.of_mpi(mpi), directory) as running:
         yield Stage(running, orders)

@@ -80,3 +80,20 @@ def test_a_lost_daemon_is_named_by_the_host_that_was_silent_afterwards() -> None
     assert ending.verdict is Verdict.WORKERS_LOST
     assert "the MPI daemon on w-2 was lost" in ending.summary
     assert [loss.host for loss in ending.losses] == ["w-2"]
+
+
+def test_a_rank_that_hydra_killed_on_its_way_out_does_not_deny_a_success() -> None:
+    """Its work was done; one that was killed for its memory, or ended by a code, does."""
+    on_its_way = WorkerNews(
+        host="w-0", saw_ranks=True, rank_exits=(an_exit(1, at_s=0.1, by_signal=9),)
+    )
+    for_memory = replace(on_its_way, kills=1)
+    by_code = replace(on_its_way, rank_exits=(an_exit(1, at_s=0.1, code=7),))
+
+    endings = [
+        conclude(evidence(0, Implementation.MPICH, news))
+        for news in (on_its_way, for_memory, by_code)
+    ]
+
+    assert [ending.exit_code for ending in endings] == [0, 137, 7]
+    assert endings[0].verdict is Verdict.SUCCEEDED
