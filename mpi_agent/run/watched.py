@@ -226,7 +226,7 @@ class WatchedWorkers:
             why = f"every login failed for {GIVEN_UP_AFTER_S:g} s or longer"
             self._emit(Noted(text=f"{fold_names(names)} did not hear of the program's end: {why}"))
         if names := tuple(name for name in deaf if name not in given_up):
-            after = f"within {since_s:.0f} s of the program's end"
+            after = f"within {since_s:.1f} s of the program's end"
             self._emit(Noted(text=f"{fold_names(names)} said no farewell {after}"))
 
 
