@@ -187,9 +187,8 @@ def test_a_silent_worker_is_called_again(
     watched.until(lambda: call.heard(address).count("watch") > 1, limit_s=0.3)
 
     assert 0.3 <= watched.ended_in_s < 10 * 0.3
-    assert re.fullmatch(
-        r"w-0 said no farewell within [\d.]+ s of the program's end", *watched.noted()
-    )
+    (note,) = watched.noted()
+    assert re.fullmatch(r"w-0 said no farewell within [\d.]+ s of the program's end", note)
 
 
 def test_a_worker_without_a_farewell_is_waited_for_no_longer_than_the_limit(
