@@ -2,7 +2,8 @@
 
 A host whose agent is heard is not probed. Every other one is looked at every few seconds, and a
 suspect about once a second. No name is looked up for that: hosts are where the wait found them. A
-name is looked up once when its host is lost, to tell a pod that was replaced.
+name is looked up once when its host is lost, to tell a pod that was replaced. With one host that is
+lost, suspects that failed at two probes are told as well.
 
 A host on which nothing of the program runs may be lost: the program does not need it.
 """
@@ -11,7 +12,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import random
 import time
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
@@ -104,6 +104,7 @@ class HostWatch:
         look_up: NameLookup | None,
         probe: Probe,
         most_probes: int,
+        jitter: Callable[[], float],
     ) -> None:
         self._patience = patience
         self._emit = emit
@@ -112,6 +113,7 @@ class HostWatch:
         self._gone = gone
         self._look_up = look_up
         self._probe = probe
+        self._jitter = jitter
         self._began_at_s = now_s = _now_s()
         self._turns = asyncio.Semaphore(most_probes)
         self._probes, self._lookups = _Tasks(), _Tasks()
@@ -139,9 +141,8 @@ class HostWatch:
         until_s = _now_s() + self._patience.gathering_s
         while _now_s() < until_s and self._may_hear_more():
             await self._tick()
-        if not any(host.life.life is Life.PRESENT for host in self._hosts):
-            for host in self._hosts:
-                self._note(host, host.life.give_up(_now_s()))
+        for host in self._hosts:
+            self._note(host, host.life.give_up(_now_s()))
         return self._alarm()
 
     def _may_hear_more(self) -> bool:
@@ -205,7 +206,7 @@ class HostWatch:
                 life.take(sign, _now_s())
             is_calm = sign is Sign.BANNER
             pause_s = patience.calm_pause_s if is_calm else patience.suspect_pause_s
-            host.next_probe_s = max(_now_s(), asked_at_s + pause_s * random.uniform(0.8, 1.0))
+            host.next_probe_s = max(_now_s(), asked_at_s + pause_s * (1 - 0.2 * self._jitter()))
         finally:
             host.is_probed = False
 

@@ -9,6 +9,7 @@ were dropped, or whose processes were all stopped, was not noticed within 125 s;
 from __future__ import annotations
 
 import asyncio
+import random
 from collections.abc import Callable, Sequence
 
 from mpi_agent.job.alarms import Alarm
@@ -36,6 +37,7 @@ class LostHosts:
         is_idle: whether it is known of a host that nothing of the program runs there.
         look_up: finds where a name leads to now; None where nobody can.
         gone: is told of each host that is lost.
+        jitter: returns a number between 0 and 1, by which looks at hosts are spread.
     """
 
     def __init__(
@@ -50,6 +52,7 @@ class LostHosts:
         gone: Callable[[str], None] = lambda _: None,
         probe: Probe = probe_host,
         room: Callable[[int], int] = room_for_channels,
+        jitter: Callable[[], float] = random.random,
     ) -> None:
         self._known = tuple(h for h in hosts if h.address is not None and h.port is not None)
         self._patience = Patience(timeout_s=worker_timeout_s) if worker_timeout_s else None
@@ -60,6 +63,7 @@ class LostHosts:
         self._gone = gone
         self._probe = probe
         self._room = room
+        self._jitter = jitter
 
     async def noticed(self) -> Alarm:
         """Return which hosts are lost, once some are; else never. It begins with the program.
@@ -80,6 +84,7 @@ class LostHosts:
             look_up=self._look_up,
             probe=self._probe,
             most_probes=max(_FEWEST_PROBES, min(_MOST_PROBES, room)),
+            jitter=self._jitter,
         )
         try:
             return await watch.until_lost()

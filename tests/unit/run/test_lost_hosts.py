@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import random
 import re
 from collections.abc import Callable, Sequence
 
@@ -28,9 +29,12 @@ class _Hosts:
     Args:
         agents: how many of them, from the first, speak on a channel every three seconds.
         looks_s: how long it takes to see that nobody is there; at most the limit.
+        chance: the seed of what spreads the looks.
     """
 
-    def __init__(self, count: int, *, agents: int = 0, looks_s: float = 2.0) -> None:
+    def __init__(
+        self, count: int, *, agents: int = 0, looks_s: float = 2.0, chance: int = 1
+    ) -> None:
         self.recorder = EventRecorder()
         self.known = tuple(
             HostReadiness(
@@ -45,6 +49,7 @@ class _Hosts:
         )
         self._agents = agents
         self._looks_s = looks_s
+        self._chance = random.Random(chance)
         self.gone: dict[str, tuple[float, Sign]] = {}
         self.channel_ends: set[str] = set()
         self.says: dict[str, dict[str, bool]] = {}
@@ -112,6 +117,7 @@ class _Hosts:
                 gone=self.given_up.append,
                 probe=self.probe,
                 room=lambda count: count,
+                jitter=self._chance.random,
             )
             for at_s, do in at:
                 loop.call_at(at_s, do, loop)
@@ -154,7 +160,7 @@ def test_plain_hosts_are_looked_at_every_few_seconds_each_and_not_all_at_once() 
 
     looks = [at_s for at_s, name in hosts.probed if name == "w-7"]
     assert 11 <= len(looks) <= 16
-    assert hosts.most_probing <= 20
+    assert hosts.most_probing <= 25
 
 
 @pytest.mark.parametrize("sign", [Sign.SILENT, Sign.UNREACHABLE, Sign.MUTE])
@@ -189,18 +195,17 @@ def test_a_container_that_was_killed_is_lost_in_a_third_of_the_timeout() -> None
     assert told(noticed) == "w-2 lost: connection refused since 12:01:07"
 
 
-def test_hosts_that_are_lost_together_are_told_together() -> None:
+@pytest.mark.parametrize("chance", range(20))
+def test_hosts_that_are_lost_together_are_told_together(chance: int) -> None:
     """One switch; the times of their last signs are not the same."""
-    hosts = _Hosts(8, agents=3)
+    hosts = _Hosts(8, agents=3, chance=chance)
     hosts.fall(Sign.SILENT, 1, 2, 3, at_s=20.0)
 
     noticed = hosts.watch(100.0)
 
     assert noticed is not None
-    names = {loss.host for loss in noticed[1].losses}
-    assert {*hosts.given_up} == names
-    assert {"w-1", "w-2"} <= names <= {"w-1", "w-2", "w-3"}
-    assert re.fullmatch(r"w-\[1-[23]\] lost: no answer on TCP since 12:01:07", told(noticed))
+    assert {loss.host for loss in noticed[1].losses} == {*hosts.given_up} == {"w-1", "w-2", "w-3"}
+    assert told(noticed) == "w-[1-3] lost: no answer on TCP since 12:01:07"
 
 
 def test_when_nobody_answers_any_more_it_may_be_our_own_network() -> None:
