@@ -25,12 +25,13 @@ def run_agent(*words: str, **environ: str) -> subprocess.CompletedProcess[str]:
 
 
 def run_as_uid_1000(*words: str, home: Path = Path("/")) -> subprocess.CompletedProcess[str]:
-    """Run mpi-agent as another user, with all that it imports loaded beforehand."""
+    """Run mpi-agent as another user, with all modules loaded: it may not read where they stand."""
     code = (
-        "import os, concurrent.futures.thread, mpi_agent.cli.launch, mpi_agent.host_wait,"
-        " mpi_agent.observe.bar;"
-        "os.setgroups([]); os.setgid(1000); os.setuid(1000);"
-        "mpi_agent.cli.main()"
+        "import concurrent.futures.thread, importlib, os, pkgutil, mpi_agent\n"
+        "for module in pkgutil.walk_packages(mpi_agent.__path__, 'mpi_agent.'):\n"
+        "    if not module.name.endswith('__main__'): importlib.import_module(module.name)\n"
+        "os.setgroups([]); os.setgid(1000); os.setuid(1000)\n"
+        "mpi_agent.cli.main()\n"
     )
     return subprocess.run(
         [sys.executable, "-c", code, *words],
