@@ -72,7 +72,7 @@ def test_enough_workers_end_the_wait(job: Job) -> None:
 
 def test_json_is_printed_when_the_wait_fails_too(job: Job) -> None:
     """The error follows on stderr, as JSON where the log is, with the code of a launch."""
-    words = ("--hosts", DOWN, "--timeout", "1s", "--output", "json", "--log-format", "json")
+    words = ("--hosts", DOWN, "--timeout", "6s", "--output", "json", "--log-format", "json")
     code, out, err = run(*job.words("wait"), *words)
 
     failed = json.loads(err.splitlines()[-1])
