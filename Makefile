@@ -52,6 +52,7 @@ bench: $(VENV)/.demo ## figures as ratios, about 45 minutes (as root); see bench
 	$(BIN)/python -m benchmarks.waiting
 	$(BIN)/python -m benchmarks.late_worker
 	$(BIN)/python -m benchmarks.launching
+	$(BIN)/python -m benchmarks.images
 
 clean: ## remove what the targets above made in this directory
 	rm -rf $(VENV) .venv-stacks .mypy_cache .pytest_cache .ruff_cache .hypothesis

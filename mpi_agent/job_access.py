@@ -178,9 +178,10 @@ class JobAccess:
         """Return how mpirun's ssh is told all this; nothing is written.
 
         Args:
-            hosts: the hosts as the wait found them; empty before it.
+            hosts: the hosts as the wait found them; empty before it, when a port is known only
+                where a single one will be tried.
         """
-        ports = {host.port for host in hosts}
+        ports = {host.port for host in hosts if host.port is not None} or set(self.ports)
         directory = programs_directory(self.state)
         return SshAccess(
             config_path=self.config_path,

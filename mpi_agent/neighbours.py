@@ -2,7 +2,8 @@
 
 The containers of a pod share their processes only with `shareProcessNamespace: true`. Then PID 1
 is the pod's own, and everybody's name, parent and uid can be read; an environment, which tells the
-number of a rank, can be read by the same uid with no fewer capabilities, or with SYS_PTRACE.
+number of a rank, can be read by the same uid and group with no fewer capabilities, or with
+SYS_PTRACE.
 
 Source: proc(5), ptrace(2), "Ptrace access mode checking", Linux man-pages 6.03; Kubernetes
 documentation, "Share Process Namespace between Containers in a Pod".
@@ -51,6 +52,7 @@ class Neighbour:
     pid: int
     parent: int
     uid: int
+    gid: int
     name: str
     is_readable: bool = True
 
@@ -93,7 +95,7 @@ def memory_next_door(pid: int) -> MemoryAccount:
 
 
 def why_ranks_are_unseen(
-    neighbours: tuple[Neighbour, ...], *, own_pid: int, own_uid: int
+    neighbours: tuple[Neighbour, ...], *, own_pid: int, own_uid: int, own_gid: int
 ) -> str | None:
     """Return why ranks may run next door that are not seen; None where nothing hides them."""
     by_pid = {neighbour.pid: neighbour for neighbour in neighbours}
@@ -102,14 +104,17 @@ def why_ranks_are_unseen(
             "the PID namespace is not shared, so ranks are not seen;"
             " set shareProcessNamespace: true in the pod's spec"
         )
-    uids = sorted({hidden.uid for hidden in by_pid.values() if _may_hide_a_rank(hidden, by_pid)})
-    if not uids:
+    hidden = [n for n in by_pid.values() if _may_hide_a_rank(n, by_pid)]
+    if not hidden:
         return None
+    uids, gids = sorted({n.uid for n in hidden}), sorted({n.gid for n in hidden})
     whose = ", ".join(str(uid) for uid in uids)
     unseen = (
         f"uid {own_uid} may not read the environment of processes of uid {whose},"
         " so their ranks are not seen"
     )
+    if uids == [own_uid] and gids != [own_gid]:
+        return f"{unseen}; run the sidecar in their group, with runAsGroup: {gids[0]}"
     if uids == [own_uid]:
         return f"{unseen}; give the sidecar the capabilities that they have, or SYS_PTRACE"
     return f"{unseen}; run the sidecar as uid {uids[0]}, or as root with SYS_PTRACE"
@@ -167,6 +172,7 @@ def _neighbour(pid: int) -> Neighbour | None:
         pid=pid,
         parent=int(lines["PPid"]),
         uid=int(lines["Uid"].split()[0]),
+        gid=int(lines["Gid"].split()[0]),
         name=lines["Name"],
         is_readable=_is_readable(pid),
     )

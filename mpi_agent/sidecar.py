@@ -181,7 +181,9 @@ def usage_next_door() -> Usage:
     """Return what the ranks use that can be seen, and why none may be."""
     ranks = usage_by_rank(find_job_processes().processes)
     neighbours = look_around()
-    note = why_ranks_are_unseen(neighbours, own_pid=os.getpid(), own_uid=os.getuid())
+    note = why_ranks_are_unseen(
+        neighbours, own_pid=os.getpid(), own_uid=os.getuid(), own_gid=os.getgid()
+    )
     pid = ranks[0].pid if ranks else find_ssh_server(neighbours)
     return Usage(
         ranks=ranks,

@@ -11,10 +11,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 __all__ = [
+    "DEVICE_PATTERNS",
     "MAX_RESTARTS_VARIABLE",
     "PASSED_NAMES",
     "PASSED_PREFIXES",
     "PATH_NAMES",
+    "POD_PATTERNS",
     "RESOURCE_MANAGER_PATTERNS",
     "RESOURCE_MANAGER_PREFIXES",
     "RESTART_COUNT_VARIABLE",
@@ -61,6 +63,15 @@ RESOURCE_MANAGER_PATTERNS = tuple(f"{prefix}*" for prefix in RESOURCE_MANAGER_PR
 PATH_NAMES = ("PATH", "LD_LIBRARY_PATH")
 """Travel only to workers that do not run the agent; those that do keep their own."""
 
+POD_PATTERNS = tuple(
+    "HOSTNAME K_MPI_JOB_ROLE JOB_COMPLETION_INDEX VC_TASK_INDEX VK_TASK_INDEX NODE_NAME POD_IP"
+    " POD_NAME".split()
+)
+"""Of variables that name one pod."""
+
+DEVICE_PATTERNS = ("*_VISIBLE_DEVICES", "NVIDIA_DRIVER_CAPABILITIES")
+"""Of variables that tell the devices of one pod."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Rule:
@@ -95,18 +106,14 @@ _RULES: tuple[_Rule, ...] = (
         " ".join(RESOURCE_MANAGER_PATTERNS),
         "of a resource manager, through which mpirun would then start the job",
     ),
-    _stays(
-        "HOSTNAME K_MPI_JOB_ROLE JOB_COMPLETION_INDEX VC_TASK_INDEX VK_TASK_INDEX NODE_NAME POD_IP"
-        " POD_NAME",
-        "names this pod alone",
-    ),
+    _stays(" ".join(POD_PATTERNS), "names this pod alone"),
     _stays(
         "HOME USER LOGNAME SHELL PWD OLDPWD SHLVL _ TERM IFS TMPDIR BASH_FUNC_*",
         "of this account or shell; each worker has its own",
     ),
     _stays("SSH_*", "of this ssh session alone"),
     _stays(
-        "*_VISIBLE_DEVICES NVIDIA_DRIVER_CAPABILITIES",
+        " ".join(DEVICE_PATTERNS),
         "tells the devices of this pod alone; operators empty it on the launcher",
     ),
     _stays(

@@ -15,7 +15,7 @@ from pathlib import PurePath
 from mpi_agent.command.plan import Choice, LaunchRequest
 from mpi_agent.command.program_kind import module_place
 
-__all__ = ["with_words", "words_left_open"]
+__all__ = ["launcher_name", "with_words", "words_left_open"]
 
 _LETTER_OPTION = len("-p")
 
@@ -93,6 +93,11 @@ _MODULES: Mapping[str, str] = {
     "deepspeed.launcher.runner": "deepspeed",
 }
 """Which launcher a module is, as in `python -m horovod.runner`."""
+
+
+def launcher_name(program: tuple[str, ...]) -> str:
+    """Return which launcher a line calls, also as a module of Python; else the program's name."""
+    return _launcher(program)[0]
 
 
 def words_left_open(request: LaunchRequest, np: int) -> tuple[Choice, ...]:

@@ -12,10 +12,11 @@ from mpi_agent.command.default_choices import situation_of
 from mpi_agent.command.defaults import DEFAULTS
 from mpi_agent.command.dialects import Dialect, DialectName
 from mpi_agent.command.dialling import agent_for, reason_for_agent
+from mpi_agent.command.handing_over import kept_back, secrets_on_lines
 from mpi_agent.command.hostfile import HostfileForm, render_hostfile
 from mpi_agent.command.launcher_words import with_words, words_left_open
 from mpi_agent.command.placement import Placement
-from mpi_agent.command.plan import LaunchPlan, LaunchRequest, PlannedVariable
+from mpi_agent.command.plan import LaunchPlan, LaunchRequest, PlannedVariable, RemovedVariable
 from mpi_agent.command.said import Said
 from mpi_agent.command.ssh_arguments import read_ssh_arguments
 from mpi_agent.command.topics import Family, Topic
@@ -61,7 +62,7 @@ def plan_other_launcher(
             *_for_its_ssh(request),
             *launchers,
         ),
-        removed_variables=removed_variables(request.environ, None),
+        removed_variables=_removed(request, hosts),
         hostfile_path=request.hostfile_path,
         hostfile_text=render_hostfile(hosts, form),
         np=placement.np,
@@ -71,11 +72,19 @@ def plan_other_launcher(
             *request.environment.notes,
             f'"{name}" runs once, on the launcher, and is told the hosts by variables; '
             "put mpirun in front of it to run it on the hosts",
+            *secrets_on_lines(request),
             *_untagged(request),
         ),
         passages=request.environment.passages,
         ssh_options=ssh_options,
     )
+
+
+def _removed(request: LaunchRequest, hosts: HostList) -> tuple[RemovedVariable, ...]:
+    """Return what the program is started without, sorted by name."""
+    found = (*kept_back(request, hosts), *removed_variables(request.environ, None))
+    by_name = {variable.name: variable for variable in found}
+    return tuple(by_name[name] for name in sorted(by_name))
 
 
 def _untagged(request: LaunchRequest) -> tuple[str, ...]:

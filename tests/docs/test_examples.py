@@ -1,45 +1,137 @@
-"""Manifests in examples/ say what the agent understands."""
+"""Manifests in examples/ say what the agent understands, whatever engine they are for."""
 
 from __future__ import annotations
 
+import re
+import shlex
+from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
-import yaml
+import pytest
 
 from mpi_agent.observe.heartbeat import Heartbeat
 from mpi_agent.observe.pages import worker_pages
 from mpi_agent.observe.worker_metrics import WorkerMetrics
-from mpi_agent.settings import settings_of
+from mpi_agent.settings import settings_of, unknown_variables, variable_of
+from tests.docs.example_manifests import (
+    EXAMPLES,
+    ROOT,
+    Container,
+    agent_call_in,
+    containers_of,
+    document_of,
+    header_of,
+    parse_agent_call,
+)
 from tests.docs.test_reference_pages import a_worker_status
 
-ROOT = Path(__file__).parents[2]
+SSH_PORT = 2222
+OF_THE_READER = "example/"
+PROBES = ("readinessProbe", "livenessProbe", "startupProbe")
+every_manifest = pytest.mark.parametrize(
+    "path", sorted(EXAMPLES.rglob("*.yaml")), ids=lambda path: f"{path.parent.name}-{path.stem}"
+)
 
 
-def sidecar_of(path: Path) -> dict[str, Any]:
-    """Return the container of the agent in a pod's manifest."""
-    pod = yaml.safe_load(path.read_text())
-    containers: list[dict[str, Any]] = pod["spec"]["initContainers"]
-    return next(container for container in containers if container["name"] == "mpi-agent")
+@every_manifest
+def test_the_agent_is_called_with_options_that_it_has(path: Path) -> None:
+    """By every container's command, and by its probes."""
+    for container in containers_of(document_of(path)):
+        asked = (container.fields.get(probe, {}).get("exec", {}) for probe in PROBES)
+        probes = (agent_call_in(tuple(probe.get("command", ()))) for probe in asked)
+        for call in filter(None, (container.agent_call, *probes)):
+            parse_agent_call(call)
 
 
-def test_the_sidecar_of_the_example_gets_options_that_it_knows() -> None:
-    """And the port that its probes ask."""
-    sidecar = sidecar_of(ROOT / "examples/sidecar/pod.yaml")
-    flags = {row.flag for row in settings_of("sidecar")}
-    arguments = dict(zip(sidecar["args"][::2], sidecar["args"][1::2], strict=True))
+@every_manifest
+def test_the_agents_variables_are_those_of_settings(path: Path) -> None:
+    """And of settings that the command knows for which they are set."""
+    for container in containers_of(document_of(path)):
+        variables = {name for name, _ in container.variables if name.startswith("MPI_AGENT_")}
+        assert unknown_variables(dict.fromkeys(variables, "")) == ()
+        if container.agent_call:
+            known = {variable_of(row.name) for row in settings_of(container.agent_call[0])}
+            assert variables <= known
 
-    assert sidecar["command"] == ["mpi-agent", "sidecar"]
-    assert set(arguments) <= flags
-    assert arguments["--http-port"] == str(sidecar["ports"][0]["containerPort"])
 
-
-def test_the_probes_of_the_example_ask_for_pages_that_exist() -> None:
-    """A 404 is a probe that fails for ever."""
-    sidecar = sidecar_of(ROOT / "examples/sidecar/pod.yaml")
+@every_manifest
+def test_probes_ask_a_port_and_a_page_that_are_there(path: Path) -> None:
+    """A 404 is a probe that fails for ever, and so is a port on which nobody listens."""
     status = a_worker_status()
     pages = worker_pages(status, WorkerMetrics(status), Heartbeat(now_s=lambda: 0.0))
 
-    for probe, path in (("readinessProbe", "/readyz"), ("livenessProbe", "/healthz")):
-        assert sidecar[probe]["httpGet"]["path"] == path
-        assert path in pages
+    for container in containers_of(document_of(path)):
+        ports = {port["name"]: port["containerPort"] for port in container.fields.get("ports", ())}
+        for probe in (container.fields[kind] for kind in PROBES if kind in container.fields):
+            if "tcpSocket" in probe:
+                assert probe["tcpSocket"]["port"] == SSH_PORT
+            if "httpGet" in probe:
+                port = probe["httpGet"]["port"]
+                assert str(ports.get(port, port)) == http_port_of(container)
+                assert probe["httpGet"]["path"] in pages
+
+
+def http_port_of(container: Container) -> str | None:
+    """Return on which port the agent of a container serves its pages."""
+    call = container.agent_call
+    if "--http-port" in call:
+        return call[call.index("--http-port") + 1]
+    return dict(container.variables).get(variable_of("http-port"))
+
+
+@every_manifest
+def test_an_image_is_one_of_ours_or_is_built_by_a_command_in_a_header(path: Path) -> None:
+    """`podman build -t NAME`; what stands for an image of the reader's own is called so."""
+    known = images_of_ours() | {build.tag for build in builds_in_headers()}
+
+    for container in containers_of(document_of(path)):
+        assert container.image.startswith(OF_THE_READER) or container.image in known
+
+
+def images_of_ours() -> frozenset[str]:
+    """Return the tags that images/README.md lists."""
+    text = (ROOT / "images/README.md").read_text()
+    return frozenset(re.findall(r"mpi-agent/[a-z]+:[a-z0-9-]+", text))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Build:
+    """A `podman build` of a header, whose paths are relative to the repository."""
+
+    options: tuple[tuple[str, str], ...]
+    context: str
+
+    def values_of(self, flag: str) -> tuple[str, ...]:
+        """Return the values of an option."""
+        return tuple(value for name, value in self.options if name == flag)
+
+    @property
+    def tag(self) -> str:
+        """What the image is called."""
+        return self.values_of("-t")[0]
+
+    @property
+    def recipe(self) -> Path:
+        """The Dockerfile."""
+        return ROOT / next(iter(self.values_of("-f")), f"{self.context}/Dockerfile")
+
+
+def builds_in_headers() -> Iterator[Build]:
+    """Yield every `podman build` in the headers of manifests and recipes."""
+    for path in (*EXAMPLES.rglob("*.yaml"), *EXAMPLES.rglob("Dockerfile*")):
+        for line in re.findall(r"podman build (.*)", header_of(path)):
+            *words, context = shlex.split(line)
+            yield Build(options=tuple(zip(words[::2], words[1::2], strict=True)), context=context)
+
+
+def test_the_builds_in_headers_name_recipes_and_arguments_that_exist() -> None:
+    """They are meant to be pasted at the root of the repository."""
+    for build in builds_in_headers():
+        recipe = build.recipe.read_text()
+        arguments = dict(argument.split("=", 1) for argument in build.values_of("--build-arg"))
+        stages = {arguments[name] for name in ("BASE", "BUILDER") if name in arguments}
+
+        assert (ROOT / build.context).is_dir()
+        assert set(arguments) <= set(re.findall(r"^ARG (\w+)", recipe, flags=re.MULTILINE))
+        assert stages <= images_of_ours()

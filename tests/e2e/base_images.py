@@ -9,12 +9,14 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
 from enum import Enum
 from pathlib import Path
 
-from tests.e2e.engine import NoEngineError
+from tests.e2e.engine import Engine, NoEngineError, find_engine, require_podman
 
-__all__ = ["Debian", "ensure_base_image"]
+__all__ = ["Debian", "engine_with_bases"]
 
 _LIMIT_S = 600.0
 _CERTIFICATES_INSIDE = "/usr/local/share/mpi-agent-e2e/certificates.pem"
@@ -40,12 +42,26 @@ class Debian(Enum):
         return {"bookworm": 4, "trixie": 5}[self.value]
 
 
-def ensure_base_image(debian: Debian, directory: Path) -> None:
-    """Make sure that the release's base image is in local storage.
+@contextmanager
+def engine_with_bases(directory: Path) -> Iterator[Engine]:
+    """Provide an engine that works here and has all base images.
 
     Raises:
-        NoEngineError: it is in no place, and cannot be made; says which step failed.
+        NoEngineError: no way to run containers works here, or an image is in no place and cannot
+            be made; says which step failed.
     """
+    require_podman()
+    for debian in Debian:
+        _ensure_base_image(debian, directory)
+    engine = find_engine(directory, Debian.TRIXIE.image)
+    try:
+        yield engine
+    finally:
+        engine.close()
+
+
+def _ensure_base_image(debian: Debian, directory: Path) -> None:
+    """Make sure that the release's base image is in local storage."""
     if _run("podman", "image", "exists", debian.image).returncode == 0:
         return
     if _run("podman", "pull", "--quiet", debian.image).returncode == 0:

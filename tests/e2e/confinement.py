@@ -6,12 +6,13 @@ from dataclasses import dataclass
 from enum import Enum
 
 from mpi_agent.setting_words import Backend
-from tests.e2e.manifests import MpiJob, PodTemplate
+from tests.e2e.mpi_jobs import MpiJob, PodTemplate
 from tests.e2e.pods import Pod
 
 __all__ = ["Cell", "PodUser", "job_of"]
 
 _FS_GROUP = 2000
+_FOR_THE_GROUP_ALONE = 0o440
 _WAIT_LIMIT = "30s"
 _NO_CAPABILITIES = "0000000000000000"
 _LOOK = (
@@ -73,6 +74,8 @@ def job_of(
         options: of all pods, in the engine's words.
     """
     uid = cell.user.value or None
+    empty_dirs = ("/tmp",) if cell.is_hardened else ()
+    guards_keys = cell.is_hardened and cell.user is not PodUser.ROOT
     return MpiJob(
         launcher=PodTemplate(
             argv=("mpi-agent", "launch", "--", *program),
@@ -83,6 +86,7 @@ def job_of(
                 *variables,
             ),
             is_hardened=cell.is_hardened,
+            empty_dirs=empty_dirs,
             options=options,
         ),
         worker=PodTemplate(
@@ -90,10 +94,12 @@ def job_of(
             uid=uid,
             variables=(("MPI_AGENT_SSHD", cell.ssh.value), *variables),
             is_hardened=cell.is_hardened,
+            empty_dirs=empty_dirs,
             options=options,
         ),
         workers=2,
         slots=1,
         ssh_mount=cell.user.ssh_mount,
-        fs_group=_FS_GROUP if cell.is_hardened and cell.user is not PodUser.ROOT else None,
+        fs_group=_FS_GROUP if guards_keys else None,
+        key_mode=_FOR_THE_GROUP_ALONE if guards_keys else None,
     )

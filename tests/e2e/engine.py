@@ -144,16 +144,33 @@ class Engine:
         """Start a container in the background, with what this way needs; return its id."""
         return self.do("run", "--detach", *self._run_options, *arguments)
 
-    def output_of(self, image: str, *argv: str) -> str:
-        """Return what a command prints in a container of its own."""
-        return self.do("run", "--rm", *self._run_options, image, *argv)
+    def output_of(self, image: str, *argv: str, options: tuple[str, ...] = ()) -> str:
+        """Return what a command prints in a container of its own.
 
-    def build(self, context: Path, dockerfile: Path, tag: str, **build_arguments: str) -> str:
+        Args:
+            options: what else the engine is told, in its own words.
+        """
+        return self.do("run", "--rm", *self._run_options, *options, image, *argv)
+
+    def build(
+        self,
+        context: Path,
+        dockerfile: Path,
+        tag: str,
+        *,
+        target: str = "",
+        **build_arguments: str,
+    ) -> str:
         """Build an image and return its tag.
 
         The isolation is buildah's plainest: it works where no container runs and is no slower.
+
+        Args:
+            target: the stage to build; empty for the last.
         """
         options = [f"--build-arg={name}={value}" for name, value in build_arguments.items()]
+        if target:
+            options.append(f"--target={target}")
         command = ("build", "--isolation=chroot", "--layers", "--quiet", f"--tag={tag}")
         self.do(*command, *options, f"--file={dockerfile}", str(context))
         return tag

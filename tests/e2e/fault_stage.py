@@ -28,7 +28,7 @@ from tests.e2e.faults import (
     is_of_the_job,
 )
 from tests.e2e.images import Images, Mpi
-from tests.e2e.manifests import MpiJob
+from tests.e2e.mpi_jobs import MpiJob
 from tests.e2e.operator_cluster import OperatorJob
 from tests.e2e.pods import Pod
 from tests.waiting import wait_until
@@ -232,11 +232,11 @@ def new_stage(engine: Engine, images: Images, mpi: Mpi, directory: Path) -> Iter
     orders = directory / f"orders-{mpi.value}"
     orders.mkdir(exist_ok=True)  # of a stage that is made again
     limits = _LIMITS if engine.keeps_limits else ()
-    with OperatorJob(engine, _job(limits), images.of_mpi(mpi), directory) as running:
+    with OperatorJob(engine, _job(mpi, limits), images.pi(mpi), directory) as running:
         yield Stage(running, orders)
 
 
-def _job(options: tuple[str, ...]) -> MpiJob:
+def _job(mpi: Mpi, options: tuple[str, ...]) -> MpiJob:
     return replace(
         job_of(
             Cell(user=PodUser.FIXED, ssh=Backend.OPENSSH, is_hardened=False),
@@ -247,6 +247,7 @@ def _job(options: tuple[str, ...]) -> MpiJob:
             ),
             options=(f"--volume={_PROGRAMS}:/programs:ro", *options),
         ),
+        implementation=mpi.implementation,
         workers=_WORKERS,
         slots=_SLOTS,
     )

@@ -13,13 +13,12 @@ import re
 import sys
 import tempfile
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
-from tests.e2e.base_images import Debian, ensure_base_image
-from tests.e2e.engine import Engine, find_engine, require_podman
+from tests.e2e.base_images import engine_with_bases
+from tests.e2e.engine import Engine
 from tests.e2e.fault_stage import Seen, new_stage
 from tests.e2e.faults import FAULTS, LAUNCHER_GONE_S, STRAGGLER_GRACE_S, Fault
 from tests.e2e.images import REPOSITORY, Images, Mpi
@@ -110,18 +109,6 @@ def _version_in(seen: Seen) -> str:
     return found.group(1) if found else ""
 
 
-@contextmanager
-def _engine_here(directory: Path) -> Iterator[Engine]:
-    require_podman()
-    for debian in Debian:
-        ensure_base_image(debian, directory)
-    engine = find_engine(directory, Debian.TRIXIE.image)
-    try:
-        yield engine
-    finally:
-        engine.close()
-
-
 def _measure(
     engine: Engine, mpis: Iterable[Mpi], faults: tuple[Fault, ...], directory: Path, slack: float
 ) -> Iterator[Row]:
@@ -148,7 +135,7 @@ def main() -> None:
     wanted = parser.parse_args()
     mpis = [mpi for mpi in Mpi if not wanted.mpi or mpi.value in wanted.mpi]
     faults = tuple(one for one in FAULTS if not wanted.fault or one.name in wanted.fault)
-    with tempfile.TemporaryDirectory() as path, _engine_here(Path(path)) as engine:
+    with tempfile.TemporaryDirectory() as path, engine_with_bases(Path(path)) as engine:
         rows = list(_measure(engine, mpis, faults, Path(path), wanted.slack))
         podman = engine.do("version", "--format={{.Client.Version}}")
     measured_with = (

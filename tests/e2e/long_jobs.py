@@ -8,7 +8,7 @@ from pathlib import Path
 
 from mpi_agent.setting_words import Backend
 from tests.e2e.confinement import Cell, PodUser, job_of
-from tests.e2e.manifests import MpiJob
+from tests.e2e.mpi_jobs import MpiJob
 from tests.e2e.operator_cluster import OperatorJob
 from tests.e2e.pods import Pod
 from tests.waiting import wait_until

@@ -1,78 +1,101 @@
-"""What an MPIJob manifest says, with mpi-operator's defaults filled in."""
+"""Reads an MPIJob manifest, with mpi-operator's defaults filled in.
+
+Every field is either laid out by these tests or is known to mean nothing in containers of one
+machine; a manifest with any other is refused, for what it asks for would not be tested.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import yaml
 
-__all__ = ["MpiJob", "PodTemplate", "read_manifest"]
+from tests.e2e.manifest_fields import Fields
+from tests.e2e.manifest_pods import ReadPod, read_pod
+from tests.e2e.mpi_jobs import (
+    ExecProbe,
+    HttpProbe,
+    Implementation,
+    MpiJob,
+    PodTemplate,
+    Probe,
+    TcpProbe,
+)
+
+__all__ = [
+    "ExecProbe",
+    "HttpProbe",
+    "Implementation",
+    "MpiJob",
+    "PodTemplate",
+    "Probe",
+    "TcpProbe",
+    "read_manifest",
+]
 
 _INJECTED_WORKER_COMMAND = ("/usr/sbin/sshd", "-De")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PodTemplate:
-    """One role's only container.
-
-    Attributes:
-        uid: whom it runs as; None leaves it to the image.
-        readiness: command of the exec probe; empty without one.
-        variables: its `env`.
-        is_hardened: read-only root file system, no capability, no way to more rights; the one
-            writable place is an emptyDir at /tmp.
-        options: what else the engine is told, in its own words.
-    """
-
-    argv: tuple[str, ...]
-    uid: int | None = None
-    readiness: tuple[str, ...] = ()
-    variables: tuple[tuple[str, str], ...] = ()
-    is_hardened: bool = False
-    options: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MpiJob:
-    """A job as mpi-operator understands it.
-
-    Attributes:
-        fs_group: the group that may read the mounted keys; None leaves them as the operator does.
-    """
-
-    launcher: PodTemplate
-    worker: PodTemplate
-    workers: int = 3
-    slots: int = 2
-    ssh_mount: str = "/root/.ssh"
-    launcher_is_worker: bool = False
-    fs_group: int | None = None
+_POLICIES = {"AtStartup": False, "WaitForWorkersReady": True}
+_COMPANIONS = ("PersistentVolumeClaim", "PriorityClass", "Queue")
+_WITHOUT_MEANING_IN_A_RUN_POLICY = (
+    "activeDeadlineSeconds",
+    "backoffLimit",
+    "cleanPodPolicy",
+    "schedulingPolicy",
+    "ttlSecondsAfterFinished",
+)
 
 
 def read_manifest(path: Path) -> MpiJob:
     """Return the job of a manifest.
 
+    The launcher's image is the job's; containers with another one keep its name, for
+    `MpiJob.with_image`.
+
+    Raises:
+        ValueError: it is no MPIJob, or has a field that these tests cannot lay out; says which.
     Source: mpi-operator v0.8.2, pkg/apis/kubeflow/v2beta1/default.go and
     pkg/controller/mpi_job_controller.go (the worker's command).
     """
-    spec: dict[str, Any] = yaml.safe_load(path.read_text())["spec"]
-    worker = spec["mpiReplicaSpecs"]["Worker"]
-    return MpiJob(
-        launcher=_template_of(spec["mpiReplicaSpecs"]["Launcher"]),
-        worker=_template_of(worker, default=_INJECTED_WORKER_COMMAND),
-        workers=worker["replicas"],
-        slots=spec.get("slotsPerWorker", 1),
-        ssh_mount=spec.get("sshAuthMountPath", "/root/.ssh"),
-        launcher_is_worker=spec.get("runLauncherAsWorker", False),
-    )
+    with Fields(path.name, _mpi_job_in(path)) as manifest:
+        manifest.pass_over("apiVersion", "kind", "metadata")
+        return _job_of(manifest.part("spec"))
 
 
-def _template_of(replica: dict[str, Any], default: tuple[str, ...] = ()) -> PodTemplate:
-    (container,) = replica["template"]["spec"]["containers"]
-    return PodTemplate(
-        argv=(*container.get("command", ()), *container.get("args", ())) or default,
-        uid=container.get("securityContext", {}).get("runAsUser"),
-        readiness=tuple(container.get("readinessProbe", {}).get("exec", {}).get("command", ())),
-    )
+def _mpi_job_in(path: Path) -> Any:
+    documents = [one for one in yaml.safe_load_all(path.read_text()) if one is not None]
+    jobs = [one for one in documents if one.get("kind") == "MPIJob"]
+    others = {one.get("kind") for one in documents} - {"MPIJob", *_COMPANIONS}
+    if len(jobs) != 1 or others or jobs[0].get("apiVersion") != "kubeflow.org/v2beta1":
+        raise ValueError(f"cannot lay out {path.name}: it is not one MPIJob of v2beta1")
+    return jobs[0]
+
+
+def _job_of(spec: Fields) -> MpiJob:
+    with spec, spec.part("mpiReplicaSpecs") as replicas:
+        with spec.part("runPolicy") as policy:
+            policy.pass_over(*_WITHOUT_MEANING_IN_A_RUN_POLICY)
+        launchers, launcher = _replicas(replicas.part("Launcher"))
+        workers, worker = _replicas(replicas.part("Worker"), default=_INJECTED_WORKER_COMMAND)
+        if launchers != 1:
+            raise replicas.refuse("there is one launcher")
+        if launcher.fs_group != worker.fs_group:
+            raise replicas.refuse("launcher and worker have one volume, and differ in fsGroup")
+        image = launcher.template.image
+        return MpiJob(
+            launcher=launcher.template.with_image(image, ""),
+            worker=worker.template.with_image(image, ""),
+            implementation=Implementation(spec.take("mpiImplementation", "OpenMPI")),
+            workers=workers,
+            slots=spec.take("slotsPerWorker", 1),
+            ssh_mount=spec.take("sshAuthMountPath", "/root/.ssh"),
+            launcher_is_worker=spec.take("runLauncherAsWorker", False),
+            waits_for_workers=_POLICIES[spec.take("launcherCreationPolicy", "AtStartup")],
+            fs_group=worker.fs_group,
+        )
+
+
+def _replicas(fields: Fields, default: tuple[str, ...] = ()) -> tuple[int, ReadPod]:
+    with fields:
+        fields.pass_over("restartPolicy")
+        return fields.take("replicas", 1), read_pod(fields.part("template"), default)

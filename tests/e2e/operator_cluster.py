@@ -3,6 +3,10 @@
 Names, mounts, modes, variables and commands are the operator's; the network stands in for the
 cluster's DNS. Each job has a name and a network of its own, and takes all with it when it closes.
 
+What differs from a cluster: a name stays when its pod is ready no more; `discover_hosts.sh` lists
+all hosts from the beginning; a pod's own whole name is in the DNS alone, not in its /etc/hosts as
+well; a sidecar starts after its worker, whose first process is process 1 of both.
+
 Source: mpi-operator v0.8.2, pkg/controller/mpi_job_controller.go; a mounted Secret on kubelet 1.36.
 """
 
@@ -11,34 +15,33 @@ from __future__ import annotations
 import secrets
 from collections import Counter
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import Self
 
 from tests.e2e.engine import Engine
-from tests.e2e.manifests import MpiJob, PodTemplate
+from tests.e2e.mpi_jobs import MpiJob, PodTemplate
+from tests.e2e.operator_texts import (
+    cluster_name,
+    discover_hosts_text,
+    hostfile_text,
+    launcher_variables,
+    search_list,
+    service_name,
+    worker_search_domain,
+)
+from tests.e2e.pod_options import options_of
 from tests.e2e.pods import Pod
-from tests.e2e.volumes import lay_volume, new_ssh_secret
+from tests.e2e.volumes import key_mode, lay_volume, new_ssh_secret
+from tests.waiting import wait_until
 
 __all__ = ["Ended", "OperatorJob"]
 
-_NAMESPACE = "default"
-_SEARCH = (f"{_NAMESPACE}.svc.cluster.local", "svc.cluster.local", "cluster.local")
 # Kubernetes's, but for the time-out: podman's DNS forwards what a search list tries in vain, and
 # one try in thirty is lost on the way (aardvark-dns 1.4, 2026-11), which by default costs 5 s.
 _RESOLVER = ("--dns-option=ndots:5", "--dns-option=timeout:1")
-_LAST_USUAL_UID = 60000
-# What containerd gives a pod and podman does not.
-_CAPABILITIES = ("--cap-add=AUDIT_WRITE", "--cap-add=MKNOD", "--cap-add=NET_RAW")
-# An emptyDir: open to everybody, without the sticky bit, and programs may be run from it.
-_EMPTY_DIR = "--tmpfs=/tmp:rw,exec,nosuid,nodev,mode=0777,notmpcopyup"
-_HARDENED = (
-    "--read-only",
-    "--read-only-tmpfs=false",
-    "--cap-drop=all",
-    "--security-opt=no-new-privileges",
-    _EMPTY_DIR,
-)
+_READY_LIMIT_S = 60.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,9 +67,13 @@ class OperatorJob:
     def __enter__(self) -> Self:
         self._directory.mkdir()
         keys = new_ssh_secret(self._directory)
-        lay_volume(self._directory / "ssh", keys, self._key_mode, self._job.fs_group)
-        lay_volume(self._directory / "mpi", {"hostfile": self._hostfile()}, 0o444)
-        lay_volume(self._directory / "mpi", {"discover_hosts.sh": self._discover_hosts()}, 0o555)
+        mode = key_mode(self._job)
+        lay_volume(self._directory / "ssh", keys, mode, self._job.fs_group)
+        names = [service_name(self._job, self.name, host) for host in self.hosts]
+        hostfile = {"hostfile": hostfile_text(self._job, names).encode()}
+        script = {"discover_hosts.sh": discover_hosts_text(names).encode()}
+        lay_volume(self._directory / "mpi", hostfile, 0o444)
+        lay_volume(self._directory / "mpi", script, 0o555)
         self._engine.do("network", "create", self._prefix)
         return self
 
@@ -76,11 +83,12 @@ class OperatorJob:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
+        every = [one for pod in self._pods for one in pod.containers]
         if error is not None:
-            for pod in self._pods:
-                error.add_note(f"---- log of {pod.hostname}\n{pod.log()[-6000:]}")
-        for pod in self._pods:
-            self._engine.ask("rm", "--force", "--time=0", pod.name)
+            for one in every:
+                error.add_note(f"---- log of {one.title}\n{one.log()[-6000:]}")
+        for one in every:
+            self._engine.ask("rm", "--force", "--time=0", one.name)
         self._engine.ask("network", "rm", "--force", self._prefix)
 
     @property
@@ -119,11 +127,19 @@ class OperatorJob:
         for hostname in self.worker_names:
             self.start_worker(hostname, *extra_mounts)
 
-    def start_worker(self, hostname: str, *extra_mounts: str) -> Pod:
-        """Start one worker; another one of the same name if there was one before, elsewhere."""
-        options = ("--env=K_MPI_JOB_ROLE=worker", *extra_mounts)
-        search = (f"{self.name}.{_NAMESPACE}.svc.cluster.local",)
-        return self._start(hostname, self._job.worker, options, extra_search=search)
+    def start_worker(self, hostname: str, *extra_mounts: str, is_named: bool = True) -> Pod:
+        """Start one worker; another one of the same name if there was one before, elsewhere.
+
+        Args:
+            is_named: whether its name resolves before anybody asked whether it is ready.
+        """
+        options = (
+            "--env=K_MPI_JOB_ROLE=worker",
+            f"--dns-search={worker_search_domain(self.name)}",
+            *(self._aliases(hostname) if is_named else ()),
+            *extra_mounts,
+        )
+        return self._start(hostname, self._job.worker, options)
 
     def start_launcher(self, argv: tuple[str, ...] = ()) -> Pod:
         """Start the launcher; another one of the same name if there was one before.
@@ -133,26 +149,19 @@ class OperatorJob:
         """
         (self._directory / "termination-log").write_text("")
         (self._directory / "termination-log").chmod(0o666)
-        variables = {
-            "K_MPI_JOB_ROLE": "launcher",
-            "OMPI_MCA_orte_keep_fqdn_hostnames": "true",
-            "OMPI_MCA_orte_default_hostfile": "/etc/mpi/hostfile",
-            "OMPI_MCA_plm_rsh_args": "-o ConnectionAttempts=10",
-            "OMPI_MCA_orte_set_default_slots": str(self._job.slots),
-            "NVIDIA_VISIBLE_DEVICES": "",
-            "NVIDIA_DRIVER_CAPABILITIES": "",
-        }
         options = (
+            *self._aliases(f"{self.name}-launcher"),
             f"--volume={self._directory / 'mpi'}:/etc/mpi:ro",
             f"--volume={self._directory / 'termination-log'}:/dev/termination-log",
-            *(f"--env={name}={value}" for name, value in variables.items()),
+            *(f"--env={name}={value}" for name, value in launcher_variables(self._job)),
         )
         template = replace(self._job.launcher, argv=argv or self._job.launcher.argv)
         return self._start(f"{self.name}-launcher", template, options)
 
     def remove(self, pod: Pod) -> None:
         """End a pod, whatever it does, and take it away with its log and its address."""
-        self._engine.do("rm", "--force", "--time=0", pod.name)
+        for one in pod.containers:
+            self._engine.do("rm", "--force", "--time=0", one.name)
         self._pods.remove(pod)
 
     def ended(self, launcher: Pod, *, limit_s: float = 60.0) -> Ended:
@@ -163,35 +172,62 @@ class OperatorJob:
             message=(self._directory / "termination-log").read_text(),
         )
 
+    def wait_until_ready(self, *, limit_s: float = _READY_LIMIT_S) -> None:
+        """Wait until every container of every worker is ready, as its probe tells it."""
+        for worker in self.workers:
+            wait_until(
+                f"{worker.hostname} is ready",
+                partial(self._is_ready, worker),
+                limit_s=limit_s,
+            )
+
     def run(self) -> Ended:
-        """Start workers and launcher together, as the operator does, and wait for the end."""
-        self.start_workers()
-        return self.ended(self.start_launcher())
+        """Start the job as the operator does, and wait for its end.
 
-    @property
-    def _key_mode(self) -> int:
-        if self._job.fs_group is not None:
-            return 0o440
-        return 0o600 if self._job.ssh_mount == "/root/.ssh" else 0o644
+        The launcher comes together with the workers, or when all of them are ready. The name of
+        a worker with a probe comes when it is ready, unless the launcher is a worker as well.
 
-    def _service_name(self, hostname: str) -> str:
-        return f"{hostname}.{self.name}.{_NAMESPACE}.svc"
+        Source: mpi-operator v0.8.2, pkg/controller/mpi_job_controller.go, syncHandler and
+        newJobService (publishNotReadyAddresses).
+        """
+        are_named = self._job.launcher_is_worker or not _has_a_probe(self._job.worker)
+        for hostname in self.worker_names:
+            self.start_worker(hostname, is_named=are_named)
+        nameless = [] if are_named else list(self.workers)
+        if self._job.waits_for_workers:
+            self.wait_until_ready()
+            self._name_the_ready(nameless)
+        launcher = self.start_launcher()
+        wait_until(
+            "every worker is ready, or the launcher has ended",
+            lambda: self._name_the_ready(nameless) or not launcher.is_running(),
+            limit_s=_READY_LIMIT_S,
+        )
+        return self.ended(launcher)
 
-    def _hostfile(self) -> bytes:
-        lines = (f"{self._service_name(host)} slots={self._job.slots}\n" for host in self.hosts)
-        return "".join(lines).encode()
+    def _name_the_ready(self, nameless: list[Pod]) -> bool:
+        """Let the names of the workers resolve that are ready now; return whether all do."""
+        for worker in tuple(nameless):
+            if self._is_ready(worker):
+                address, aliases = worker.address(), self._aliases(worker.hostname, "--alias")
+                self._engine.do("network", "disconnect", self._prefix, worker.name)
+                connect = ("network", "connect", f"--ip={address}", *aliases)
+                self._engine.do(*connect, self._prefix, worker.name)
+                nameless.remove(worker)
+        return not nameless
 
-    def _discover_hosts(self) -> bytes:
-        lines = (f"echo {self._service_name(host)}\n" for host in sorted(self.hosts))
-        return ("#!/bin/sh\n" + "".join(lines)).encode()
+    def _aliases(self, hostname: str, option: str = "--network-alias") -> tuple[str, ...]:
+        """Return the engine's options for a host's name, and for that of the Service."""
+        names = (cluster_name(self._job, self.name, hostname), cluster_name(self._job, self.name))
+        return tuple(f"{option}={name}" for name in names)
 
-    def _start(
-        self,
-        hostname: str,
-        template: PodTemplate,
-        options: tuple[str, ...],
-        extra_search: tuple[str, ...] = (),
-    ) -> Pod:
+    def _is_ready(self, worker: Pod) -> bool:
+        main, sidecar = self._job.worker, self._job.worker.sidecar
+        if sidecar is not None and worker.sidecar is not None:
+            return worker.sidecar.answers(sidecar.readiness) and worker.answers(main.readiness)
+        return worker.answers(main.readiness)
+
+    def _start(self, hostname: str, template: PodTemplate, options: tuple[str, ...]) -> Pod:
         self._numbers[hostname] += 1
         name = f"{self._prefix}-{hostname.removeprefix(self.name)[1:]}-{self._numbers[hostname]}"
         pod = Pod(self._engine, name, hostname)
@@ -200,30 +236,42 @@ class OperatorJob:
             f"--name={pod.name}",
             f"--hostname={hostname}",
             f"--network={self._prefix}",
-            f"--network-alias={self._service_name(hostname)}.cluster.local",
-            f"--network-alias={self.name}.{_NAMESPACE}.svc.cluster.local",
-            *(f"--dns-search={domain}" for domain in (*_SEARCH, *extra_search)),
+            *(f"--dns-search={domain}" for domain in search_list(self._job)),
             *_RESOLVER,
             f"--volume={self._directory / 'ssh'}:{self._job.ssh_mount}:ro",
-            *(_HARDENED if template.is_hardened else _CAPABILITIES),
-            *_user_options(template.uid),
-            *((f"--group-add={self._job.fs_group}",) if self._job.fs_group is not None else ()),
-            *(f"--env={name}={value}" for name, value in template.variables),
-            *template.options,
+            *(f"--volume={self._claim(name)}:{path}" for name, path in template.claims),
+            *options_of(template, self._job.fs_group),
             *options,
-            self._image,
+            template.image or self._image,
             *template.argv,
         )
+        if template.sidecar is not None:
+            self._start_beside(pod, template.sidecar, shares_processes=template.shares_processes)
         return pod
 
+    def _start_beside(self, pod: Pod, template: PodTemplate, *, shares_processes: bool) -> None:
+        """Start a sidecar; keys, hostfile and the operator's variables are not for it.
 
-def _user_options(uid: int | None) -> tuple[str, ...]:
-    """Return podman's options for a pod's user.
+        Source: mpi-operator v0.8.2, pkg/controller/mpi_job_controller.go, setupSSHOnPod.
+        """
+        sidecar = pod.sidecar = Pod(self._engine, f"{pod.name}-sidecar", pod.hostname, beside=pod)
+        self._engine.start(
+            f"--name={sidecar.name}",
+            f"--network=container:{pod.name}",
+            *((f"--pid=container:{pod.name}",) if shares_processes else ()),
+            *options_of(template, self._job.fs_group),
+            template.image or self._image,
+            *template.argv,
+        )
 
-    Kubernetes gives a uid that the image does not know no passwd entry, group 0, and HOME=/.
-    """
-    if uid is None:
-        return ()
-    if uid <= _LAST_USUAL_UID:
-        return (f"--user={uid}",)
-    return (f"--user={uid}:0", "--passwd=false", "--env=HOME=/")
+    def _claim(self, name: str) -> Path:
+        """Return the directory of a claim, which all pods of the job share."""
+        directory = self._directory / "claims" / name
+        directory.mkdir(parents=True, exist_ok=True)
+        directory.chmod(0o777)
+        return directory
+
+
+def _has_a_probe(template: PodTemplate) -> bool:
+    beside = template.sidecar
+    return template.readiness is not None or (beside is not None and beside.readiness is not None)

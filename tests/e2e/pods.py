@@ -1,21 +1,62 @@
-"""One container of a job, seen from outside as kubelet and kubectl see it."""
+"""One pod of a job, seen from outside as kubelet and kubectl see it."""
 
 from __future__ import annotations
 
+import socket
 import subprocess
+import urllib.request
 
 from tests.e2e.engine import Engine
+from tests.e2e.mpi_jobs import ExecProbe, Probe, TcpProbe
 
 __all__ = ["Pod"]
 
 
-class Pod:
-    """One container of the job."""
+_PROBE_LIMIT_S = 1.0
 
-    def __init__(self, engine: Engine, name: str, hostname: str) -> None:
-        self._engine = engine
+
+class Pod:
+    """The main container of a pod, and what stands beside it.
+
+    Attributes:
+        sidecar: the container that shares this one's network; None without one.
+    """
+
+    def __init__(self, engine: Engine, name: str, hostname: str, beside: Pod | None = None) -> None:
+        self._engine, self._beside = engine, beside
         self.name = name
         self.hostname = hostname
+        self.sidecar: Pod | None = None
+
+    @property
+    def title(self) -> str:
+        """How a person tells the container from the others."""
+        return self.hostname if self._beside is None else f"the sidecar of {self.hostname}"
+
+    @property
+    def containers(self) -> tuple[Pod, ...]:
+        """Everything in the pod, in the order in which it can be removed."""
+        return (self,) if self.sidecar is None else (self.sidecar, self)
+
+    def answers(self, probe: Probe | None) -> bool:
+        """Return what a probe says; without one, whether the container runs.
+
+        Source: Kubernetes documentation, "Configure Liveness, Readiness and Startup Probes":
+        the command's exit code, a connection to the pod's address, a status from 200 to 399.
+        """
+        if probe is None:
+            return self.is_running()
+        if isinstance(probe, ExecProbe):
+            return self.execute(*probe.command).returncode == 0
+        try:
+            if isinstance(probe, TcpProbe):
+                socket.create_connection((self.address(), probe.port), _PROBE_LIMIT_S).close()
+            else:
+                page = f"http://{self.address()}:{probe.port}{probe.path}"
+                urllib.request.urlopen(page, timeout=_PROBE_LIMIT_S).close()
+        except OSError:
+            return False
+        return True
 
     def log(self, *, timestamps: bool = False) -> str:
         """Return what the pod has printed, on both streams."""
@@ -28,6 +69,8 @@ class Pod:
 
     def address(self) -> str:
         """Return the pod's address on the job's network."""
+        if self._beside is not None:
+            return self._beside.address()
         one = "{{range .NetworkSettings.Networks}}{{.IPAddress}}{{end}}"
         return self._engine.do("inspect", f"--format={one}", self.name)
 

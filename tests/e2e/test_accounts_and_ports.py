@@ -5,10 +5,9 @@ from __future__ import annotations
 import pytest
 
 from mpi_agent.setting_words import Backend
-from tests.e2e.base_images import Debian
 from tests.e2e.confinement import Cell, PodUser, job_of
 from tests.e2e.conftest import JobFactory
-from tests.e2e.images import Images
+from tests.e2e.images import Images, Mpi
 from tests.e2e.placements import assert_ran_on
 
 pytestmark = pytest.mark.e2e
@@ -34,7 +33,7 @@ def test_a_locked_account_is_served(
     """OpenSSH without PAM refuses a locked account only when it runs as root."""
     job = job_of(cell, PI)
 
-    with new_job(job, images.locked(Debian.TRIXIE)) as running:
+    with new_job(job, images.locked(Mpi.OPEN_MPI_5)) as running:
         ended = running.run()
 
         assert_ran_on(ended, running.worker_names, job)
@@ -46,7 +45,7 @@ def test_root_needs_neither_run_sshd_nor_pam(images: Images, new_job: JobFactory
     """The image's /run and /etc/pam.d are empty; the worker makes what sshd wants."""
     job = job_of(ROOT, PI, options=("--tmpfs=/run:notmpcopyup", "--tmpfs=/etc/pam.d:notmpcopyup"))
 
-    with new_job(job, images.pi(Debian.TRIXIE)) as running:
+    with new_job(job, images.pi(Mpi.OPEN_MPI_5)) as running:
         ended = running.run()
 
         assert_ran_on(ended, running.worker_names, job)
@@ -58,7 +57,7 @@ def test_root_who_cannot_make_run_sshd_is_served_by_the_built_in_server(
     """It is missing, and its place is read-only: OpenSSH's server would not start."""
     job = job_of(_UNCHOSEN_ROOT, PI, options=("--tmpfs=/run:ro,notmpcopyup",))
 
-    with new_job(job, images.pi(Debian.TRIXIE)) as running:
+    with new_job(job, images.pi(Mpi.OPEN_MPI_5)) as running:
         ended = running.run()
 
         assert_ran_on(ended, running.worker_names, job)
@@ -71,7 +70,7 @@ def test_root_serves_on_either_usual_port(port: int, images: Images, new_job: Jo
     """Volcano's port and mpi-operator's."""
     job = job_of(ROOT, PI, variables=(("MPI_AGENT_SSH_PORT", str(port)),))
 
-    with new_job(job, images.pi(Debian.TRIXIE)) as running:
+    with new_job(job, images.pi(Mpi.OPEN_MPI_5)) as running:
         ended = running.run()
 
         assert_ran_on(ended, running.worker_names, job)
@@ -86,7 +85,7 @@ def test_another_user_serves_on_port_22_where_the_pod_may(
     port_22 = (("MPI_AGENT_SSH_PORT", "22"),)
     job = job_of(FIXED, PI, variables=port_22, options=(f"{_FIRST_FREE_PORT}=0",))
 
-    with new_job(job, images.pi(Debian.TRIXIE)) as running:
+    with new_job(job, images.pi(Mpi.OPEN_MPI_5)) as running:
         ended = running.run()
 
         assert_ran_on(ended, running.worker_names, job)
@@ -101,7 +100,7 @@ def test_another_user_is_told_that_port_22_is_not_for_him(
     port_22 = (("MPI_AGENT_SSH_PORT", "22"),)
     job = job_of(cell, PI, variables=port_22, options=(f"{_FIRST_FREE_PORT}=1024",))
 
-    with new_job(job, images.pi(Debian.TRIXIE)) as running:
+    with new_job(job, images.pi(Mpi.OPEN_MPI_5)) as running:
         running.start_workers()
 
         for worker in running.workers:

@@ -11,7 +11,7 @@ from mpi_agent.setting_words import Backend
 from tests.e2e.base_images import Debian
 from tests.e2e.confinement import Cell, PodUser, job_of
 from tests.e2e.conftest import JobFactory
-from tests.e2e.images import Images
+from tests.e2e.images import Images, Mpi
 from tests.e2e.operator_cluster import OperatorJob
 from tests.e2e.placements import assert_ran_on
 
@@ -36,12 +36,12 @@ def _assert_served_by(server: Backend, running: OperatorJob) -> None:
 
 @pytest.mark.parametrize("cell", _CELLS, ids=str)
 def test_a_job_runs_over_its_workers_whoever_they_are(
-    debian: Debian, cell: Cell, images: Images, new_job: JobFactory
+    open_mpi: Mpi, cell: Cell, images: Images, new_job: JobFactory
 ) -> None:
     """Launcher and workers have the same user, restrictions and ssh; a rank runs on each worker."""
     job = job_of(cell, PI)
 
-    with new_job(job, images.pi(debian)) as running:
+    with new_job(job, images.pi(open_mpi)) as running:
         ended = running.run()
 
         assert_ran_on(ended, running.worker_names, job)
@@ -54,7 +54,7 @@ def test_root_without_capabilities_is_told_what_openssh_lacks(
     images: Images, new_job: JobFactory
 ) -> None:
     """The worker that was told to run OpenSSH ends with 78 and names the capabilities."""
-    with new_job(job_of(_REFUSED, PI), images.pi(Debian.TRIXIE)) as running:
+    with new_job(job_of(_REFUSED, PI), images.pi(Mpi.OPEN_MPI_5)) as running:
         running.start_workers()
 
         for worker in running.workers:
@@ -70,7 +70,7 @@ def test_root_without_capabilities_is_served_by_the_built_in_server_by_itself(
     cell = replace(_REFUSED, ssh=Backend.AUTO)
     job = job_of(cell, PI)
 
-    with new_job(job, images.pi(Debian.TRIXIE)) as running:
+    with new_job(job, images.pi(Mpi.OPEN_MPI_5)) as running:
         ended = running.run()
 
         assert_ran_on(ended, running.worker_names, job)

@@ -8,10 +8,9 @@ from pathlib import Path
 import pytest
 
 from mpi_agent.setting_words import Backend
-from tests.e2e.base_images import Debian
 from tests.e2e.conftest import JobFactory
 from tests.e2e.engine import Engine
-from tests.e2e.images import Images
+from tests.e2e.images import Images, Mpi
 from tests.e2e.long_jobs import argv_of, has_a_program, job_running, start, wait_until_idle
 
 pytestmark = pytest.mark.e2e
@@ -34,7 +33,7 @@ def test_an_evicted_worker_says_so_and_its_rank_saves_its_work(
     saved.chmod(0o777)
     job = job_running("staying", ssh, MPI_AGENT_DRAIN_SIGNAL="USR1")
 
-    with new_job(job, images.pi(Debian.TRIXIE)) as running:
+    with new_job(job, images.pi(Mpi.OPEN_MPI_5)) as running:
         launcher = start(running, f"--volume={saved}:/saved")
         other, evicted = running.workers
         evicted.terminate()
@@ -61,7 +60,7 @@ def test_a_job_whose_ranks_finish_together_when_one_worker_is_evicted_is_a_succe
     saved.chmod(0o777)
     job = job_running("staying agreeing", ssh, MPI_AGENT_DRAIN_SIGNAL="USR1")
 
-    with new_job(job, images.pi(Debian.TRIXIE)) as running:
+    with new_job(job, images.pi(Mpi.OPEN_MPI_5)) as running:
         launcher = start(running, f"--volume={saved}:/saved")
         evicted = running.workers[1]
         evicted.terminate()
@@ -81,7 +80,7 @@ def test_a_job_whose_evicted_ranks_had_to_be_killed_is_not_a_success(
     """They use up the grace period; mpirun of Open MPI 5 says 0 when it loses their daemon."""
     job = job_running("staying deaf", MPI_AGENT_DRAIN_SIGNAL="USR1", MPI_AGENT_GRACE="2s")
 
-    with new_job(job, images.pi(Debian.TRIXIE)) as running:
+    with new_job(job, images.pi(Mpi.OPEN_MPI_5)) as running:
         launcher = start(running)
         evicted = running.workers[1]
         evicted.terminate()
@@ -101,7 +100,7 @@ def test_ranks_of_a_launcher_that_was_killed_are_ended_and_the_workers_stay_read
     """Nobody says a word; what a rank left in a session of its own is ended too."""
     job = job_running("staying leaving", ssh, MPI_AGENT_LAUNCHER_GONE=f"{_LEASE_S:g}s")
 
-    with new_job(job, images.pi(Debian.TRIXIE)) as running:
+    with new_job(job, images.pi(Mpi.OPEN_MPI_5)) as running:
         launcher = start(running)
         launcher.kill()
 
@@ -117,7 +116,7 @@ def test_ranks_on_workers_that_were_cut_off_are_ended_though_the_launcher_lives(
     """The launcher's container is taken off the network: its connections fall silent, not shut."""
     job = job_running("staying leaving", MPI_AGENT_LAUNCHER_GONE=f"{_LEASE_S:g}s")
 
-    with new_job(job, images.pi(Debian.TRIXIE)) as running:
+    with new_job(job, images.pi(Mpi.OPEN_MPI_5)) as running:
         launcher = start(running)
         launcher.cut_off(running.network)
 
@@ -132,7 +131,7 @@ def test_a_launcher_that_comes_again_finds_nothing_of_its_former_life(
     """The same name in a new container, well within the lease: it cleans before it starts."""
     job = job_running("staying leaving", MPI_AGENT_LAUNCHER_GONE="10m")
 
-    with new_job(job, images.pi(Debian.TRIXIE)) as running:
+    with new_job(job, images.pi(Mpi.OPEN_MPI_5)) as running:
         start(running).kill()
         assert all(has_a_program(worker) for worker in running.workers)
         argv = (*job.launcher.argv[:3], *argv_of("witness"))
@@ -154,7 +153,7 @@ def test_a_rank_that_takes_too_much_memory_is_told_from_one_that_was_killed(
         pytest.skip(f"containers run {engine.title}, so nothing limits their memory")
     job = job_running("greedy", options=("--memory=200m", "--memory-swap=200m"))
 
-    with new_job(job, images.pi(Debian.TRIXIE)) as running:
+    with new_job(job, images.pi(Mpi.OPEN_MPI_5)) as running:
         ended = running.run()
 
         greedy = running.workers[1]
@@ -173,7 +172,7 @@ def test_workers_end_with_the_job_when_they_are_told_to(
     """For engines that leave workers running: every worker ends by itself, with the asked code."""
     job = job_running("staying", MPI_AGENT_EXIT_WITH_LAUNCHER=told)
 
-    with new_job(job, images.pi(Debian.TRIXIE)) as running:
+    with new_job(job, images.pi(Mpi.OPEN_MPI_5)) as running:
         running.start_workers()
         argv = (*job.launcher.argv[:3], argv_of("staying")[0], "-c", _FAILING)
         ended = running.ended(running.start_launcher(argv))

@@ -1,76 +1,244 @@
-"""What is in the reference image, and what must not be."""
+"""What is in the images, and what must not be."""
 
 from __future__ import annotations
 
 import json
+import re
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
 
 import pytest
 
+import mpi_agent
 from tests.e2e.base_images import Debian
+from tests.e2e.confinement import PodUser
 from tests.e2e.engine import Engine
-from tests.e2e.images import Images
+from tests.e2e.images import Images, Mpi
+from tests.e2e.layers import files_in_layers
+from tests.waiting import wait_until
 
 pytestmark = pytest.mark.e2e
 
-_LABELS = ("title", "description", "version", "licenses", "base.name")
+_LABELS = ("title", "description", "licenses", "documentation")
+_CONFINED = (
+    "--read-only",
+    "--read-only-tmpfs=false",
+    "--cap-drop=all",
+    "--security-opt=no-new-privileges",
+)
+_CALLED_PLAINLY = ("--entrypoint=",)
+_AS_ROOT = (*_CALLED_PLAINLY, "--user=0")
+# Programs hold the first line of such a file, without what follows it in a real one.
+_PRIVATE_KEY = re.compile(
+    rb"-----BEGIN [A-Z ]*PRIVATE KEY-----\r?\n(?:[\w-]+: [^\n]*\n)*\s*[A-Za-z0-9+/=]{32,}\r?\n"
+)
+_ELF = b"\x7fELF"
+_RAISING = "find / -xdev -type f -perm /6000"
+_WITH_CAPABILITIES = """
+import os
+for top, _, names in os.walk("/"):
+    if top.startswith(("/proc", "/sys", "/dev")): continue
+    for path in (os.path.join(top, name) for name in names):
+        if not os.path.islink(path) and "security.capability" in os.listxattr(path):
+            print(path)
+"""
+_LOOK_UP = "import importlib.util as u, sys; print([n for n in sys.argv[1:] if u.find_spec(n)])"
+_PACKAGES_OF_THE_AGENT = (
+    *("mpi_agent", "asyncssh", "click", "cryptography", "dns", "prometheus_client"),
+    *("psutil", "tenacity"),
+)
+_AGENT_FILES = "cd /opt/mpi-agent && find . -type f -exec sha256sum {} + | sort"
+_IS_HEALTHY = """
+import urllib.request
+urllib.request.urlopen("http://127.0.0.1:9390/healthz", timeout=5)
+"""
+_OPENSSH_AND_MPI = ("ssh", "sshd", "ssh-keygen", "mpirun", "mpiexec", "mpiexec.hydra", "orted")
 
 
-def test_no_private_key_is_in_the_image(debian: Debian, engine: Engine, images: Images) -> None:
-    """Neither sshd's host keys, which the package makes, nor any other."""
-    search = (
-        "grep -rlE --binary-files=without-match -e '^-----BEGIN [A-Z ]*PRIVATE KEY-----' "
-        "/etc /home /root /opt /srv /tmp /usr/local /var || true; ls /etc/ssh/ssh_host_* || true"
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Kind:
+    """One of our images.
+
+    Attributes:
+        mpi: None for the sidecar's.
+    """
+
+    title: str
+    mpi: Mpi | None = None
+
+    def __str__(self) -> str:
+        return self.title if self.mpi is None else f"{self.mpi.value}-{self.title}"
+
+    @property
+    def base(self) -> str:
+        """Name of the image that it is built on."""
+        return (Debian.TRIXIE if self.mpi is None else self.mpi.debian).image
+
+    def built(self, images: Images) -> str:
+        """Return its tag."""
+        if self.mpi is None:
+            return images.sidecar()
+        return images.builder(self.mpi) if self.title == "builder" else images.reference(self.mpi)
+
+
+SIDECAR = Kind(title="sidecar")
+REFERENCES = [Kind(title="reference", mpi=mpi) for mpi in Mpi]
+BUILDERS = [Kind(title="builder", mpi=mpi) for mpi in Mpi]
+every_image = pytest.mark.parametrize("kind", [*REFERENCES, *BUILDERS, SIDECAR], ids=str)
+every_image_without_compilers = pytest.mark.parametrize("kind", [*REFERENCES, SIDECAR], ids=str)
+
+
+def holds_a_key(path: PurePosixPath, content: bytes) -> bool:
+    """Return whether a file is a private key, or sshd's own key whatever is in it."""
+    if path.name.startswith("ssh_host_"):
+        return True
+    return not content.startswith(_ELF) and _PRIVATE_KEY.search(content) is not None
+
+
+@pytest.mark.parametrize("kind", [*BUILDERS, SIDECAR], ids=str)
+def test_no_layer_holds_a_private_key(
+    kind: Kind, engine: Engine, images: Images, tmp_path: Path
+) -> None:
+    """Not even one that a later layer hides; a builder has the layers of the reference image.
+
+    What libgnutls tests itself with is no secret.
+    """
+    files = files_in_layers(engine, kind.built(images), tmp_path)
+
+    found = [name for name, content in files if holds_a_key(PurePosixPath(name), content)]
+
+    assert found == []
+
+
+@every_image
+def test_no_file_raises_rights(kind: Kind, engine: Engine, images: Images) -> None:
+    """No set-uid, no set-gid, no capability: where rights may not be raised they end in errors."""
+    image = kind.built(images)
+
+    raising = engine.output_of(image, "sh", "-c", _RAISING, options=_AS_ROOT)
+    capable = engine.output_of(image, "python3", "-c", _WITH_CAPABILITIES, options=_AS_ROOT)
+
+    assert raising == ""
+    assert capable == ""
+
+
+@every_image
+def test_labels_say_what_the_image_is(kind: Kind, engine: Engine, images: Images) -> None:
+    """The OCI annotations, with the agent's version and the base that the image was built on."""
+    inspected = engine.do("image", "inspect", kind.built(images))
+    labels = json.loads(inspected)[0]["Labels"]
+
+    assert [name for name in _LABELS if not labels.get(f"org.opencontainers.image.{name}")] == []
+    assert labels["org.opencontainers.image.version"] == mpi_agent.__version__
+    assert labels["org.opencontainers.image.base.name"] == kind.base
+
+
+@every_image_without_compilers
+def test_the_documentation_that_the_label_names_is_in_the_image(
+    kind: Kind, engine: Engine, images: Images
+) -> None:
+    """So it fits the agent there."""
+    image = kind.built(images)
+    one = '{{index .Labels "org.opencontainers.image.documentation"}}'
+    scheme, path = engine.do("image", "inspect", f"--format={one}", image).split("://")
+
+    text = engine.output_of(image, "cat", path, options=_CALLED_PLAINLY)
+
+    assert scheme == "file"
+    assert "mpi-agent" in text
+
+
+@every_image
+def test_the_agents_python_is_not_the_users(kind: Kind, engine: Engine, images: Images) -> None:
+    """The image's python3 has none of the agent's packages, and the agent's has no pip."""
+    image = kind.built(images)
+    names = (*_PACKAGES_OF_THE_AGENT, "pip")
+
+    users = engine.output_of(image, "python3", "-c", _LOOK_UP, *names, options=_CALLED_PLAINLY)
+    agents = engine.output_of(
+        image, "/opt/mpi-agent/bin/python", "-c", _LOOK_UP, *names, options=_CALLED_PLAINLY
     )
 
-    found = engine.output_of(images.reference(debian), "sh", "-c", search)
+    assert users == "[]"
+    assert agents == str(list(_PACKAGES_OF_THE_AGENT))
+
+
+def test_a_users_environment_leaves_the_agents_alone(
+    mpi: Mpi, engine: Engine, images: Images
+) -> None:
+    """The user's image has a venv with mpi4py; each side keeps to its own."""
+    image = images.pi(mpi)
+
+    before = engine.output_of(images.reference(mpi), "sh", "-c", _AGENT_FILES)
+    after = engine.output_of(image, "sh", "-c", _AGENT_FILES)
+    users = engine.output_of(
+        image, "/opt/user/bin/python", "-c", _LOOK_UP, "mpi4py", "mpi_agent", "asyncssh"
+    )
+    agents = engine.output_of(image, "/opt/mpi-agent/bin/python", "-c", _LOOK_UP, "mpi4py")
+
+    assert after == before
+    assert users == "['mpi4py']"
+    assert agents == "[]"
+
+
+@pytest.mark.parametrize("user", PodUser, ids=lambda user: user.name.lower())
+@every_image_without_compilers
+def test_the_agent_works_without_rights_and_without_a_place_to_write(
+    kind: Kind, user: PodUser, engine: Engine, images: Images
+) -> None:
+    """A read-only root file system, no capability, no way to more rights; any user."""
+    image = kind.built(images)
+    options = (*_CONFINED, *_CALLED_PLAINLY, f"--user={user.value}")
+
+    version = engine.output_of(image, "mpi-agent", "--version", options=options)
+
+    assert version.split()[-1] == mpi_agent.__version__
+
+
+@pytest.mark.parametrize("user", PodUser, ids=lambda user: user.name.lower())
+def test_a_plan_needs_no_rights_and_no_place_to_write(
+    user: PodUser, mpi: Mpi, engine: Engine, images: Images
+) -> None:
+    """It asks the real mpirun what it is, and writes nothing."""
+    options = (*_CONFINED, f"--user={user.value}")
+    asked = ("mpi-agent", "plan", "--hosts", "w-0:2,w-1:2", "--", "mpirun", "/bin/true")
+
+    plan = engine.output_of(images.reference(mpi), *asked, options=options)
+
+    assert "w-1" in plan
+    assert "/bin/true" in plan
+
+
+def test_the_sidecar_has_no_mpi_and_no_openssh(engine: Engine, images: Images) -> None:
+    """Both are next door."""
+    search = 'for name; do command -v "$name"; done; true'
+
+    found = engine.output_of(
+        *(images.sidecar(), "sh", "-c", search, "sh", *_OPENSSH_AND_MPI), options=_CALLED_PLAINLY
+    )
 
     assert found == ""
 
 
-def test_no_file_of_ours_raises_rights(debian: Debian, engine: Engine, images: Images) -> None:
-    """Files with a set-uid or set-gid bit are Debian's; no file has capabilities."""
-    # By name alone: dpkg knows a file of a merged /usr by the path of its package.
-    search = "find / -xdev -perm /6000 -type f -printf '*/%f\\n' | xargs dpkg -S 2>&1 >/dev/null"
-    capabilities = (
-        "import os\n"
-        "for top, _, names in os.walk('/'):\n"
-        "    if top.startswith(('/proc', '/sys', '/dev')): continue\n"
-        "    for path in (os.path.join(top, name) for name in names):\n"
-        "        if not os.path.islink(path) and 'security.capability' in os.listxattr(path):\n"
-        "            print(path)\n"
-    )
-    image = images.reference(debian)
+def test_the_sidecar_is_nobody_of_rank(engine: Engine, images: Images) -> None:
+    """A number that is not root's, so that Kubernetes sees it when it insists (`runAsNonRoot`)."""
+    user = engine.do("image", "inspect", "--format={{.User}}", images.sidecar())
+    uid = engine.output_of(images.sidecar(), "id", "-u", options=_CALLED_PLAINLY)
 
-    assert engine.output_of(image, "sh", "-c", search) == ""
-    assert engine.output_of(image, "python3", "-c", capabilities) == ""
+    assert user.partition(":")[0] == uid
+    assert int(uid) > 0
 
 
-def test_labels_say_what_the_image_is(debian: Debian, engine: Engine, images: Images) -> None:
-    """The OCI annotations, with the base it was built on."""
-    inspected = engine.do("image", "inspect", images.reference(debian))
-    labels = json.loads(inspected)[0]["Labels"]
-
-    assert all(labels.get(f"org.opencontainers.image.{name}") for name in _LABELS)
-    assert labels["org.opencontainers.image.base.name"] == debian.image
-
-
-def test_outside_a_job_the_shims_stand_aside(
-    debian: Debian, engine: Engine, images: Images
+def test_the_sidecar_starts_without_rights_and_without_a_place_to_write(
+    engine: Engine, images: Images
 ) -> None:
-    """Without a job mpirun and sshd are the packages' own."""
-    image = images.reference(debian)
-    local = "mpirun -n 2 --oversubscribe sh -c 'echo here; sleep 0.5'"
+    """As it is called by the image itself: it serves its pages, nobody being next door yet."""
+    container = engine.start(*_CONFINED, images.sidecar())
 
-    assert f"{debian.open_mpi}." in engine.output_of(image, "mpirun", "--version")
-    assert engine.output_of(image, "su", "mpiuser", "-c", local).split() == ["here", "here"]
-    assert "port 2222" in engine.output_of(image, "sh", "-c", "ssh-keygen -A >&2; sshd -T")
-
-
-def test_the_agents_python_is_not_the_users(debian: Debian, engine: Engine, images: Images) -> None:
-    """The image's python3 has none of the agent's packages, and the agent's has no pip."""
-    image = images.reference(debian)
-    look_up = "import importlib.util as u, sys; sys.exit(u.find_spec(sys.argv[1]) is not None)"
-
-    engine.output_of(image, "python3", "-c", look_up, "mpi_agent")
-    engine.output_of(image, "python3", "-c", look_up, "asyncssh")
-    engine.output_of(image, "/opt/mpi-agent/bin/python", "-c", look_up, "pip")
+    try:
+        wait_until(
+            "the sidecar is healthy",
+            lambda: engine.ask("exec", container, "python3", "-c", _IS_HEALTHY).returncode == 0,
+        )
+    finally:
+        engine.do("rm", "--force", "--time=0", container)

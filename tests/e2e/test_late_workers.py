@@ -9,9 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.e2e.base_images import Debian
 from tests.e2e.conftest import JobFactory
-from tests.e2e.images import EXAMPLE, Images
+from tests.e2e.images import EXAMPLE, Images, Mpi
 from tests.e2e.manifests import read_manifest
 from tests.e2e.placements import assert_ran_on
 from tests.e2e.pods import Pod
@@ -41,7 +40,7 @@ def test_the_program_starts_as_soon_as_the_last_of_the_late_workers_lets_us_in(
     worker = replace(PI.worker, argv=("/bin/sh", "-c", _GATE, *PI.worker.argv))
     job = replace(PI, worker=worker)
 
-    with new_job(job, images.pi(Debian.TRIXIE)) as running:
+    with new_job(job, images.pi(Mpi.OPEN_MPI_5)) as running:
         running.start_workers(f"--volume={gate}:/gate:ro")
         launcher = running.start_launcher()
         began_s = time.monotonic()

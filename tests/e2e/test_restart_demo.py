@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from pathlib import Path
+from dataclasses import replace
 
 import pytest
 
@@ -24,16 +24,13 @@ _LIMIT_S = 150.0
 
 @pytest.mark.parametrize("mpi", [Mpi.OPEN_MPI_5, Mpi.MPICH], ids=lambda mpi: mpi.value)
 def test_a_program_that_saves_its_work_survives_a_worker_that_comes_back_elsewhere(
-    mpi: Mpi, images: Images, new_job: JobFactory, tmp_path: Path
+    mpi: Mpi, images: Images, new_job: JobFactory
 ) -> None:
     """One restart, on all ranks, from where it was; the result is as if nothing had happened."""
-    saved = tmp_path / "saved"
-    saved.mkdir()
-    saved.chmod(0o777)
-    volume = f"--volume={saved}:/saved"
+    job = replace(_DEMO, implementation=mpi.implementation)
 
-    with new_job(_DEMO, images.restart(mpi)) as running:
-        running.start_workers(volume)
+    with new_job(job, images.restart(mpi)) as running:
+        running.start_workers()
         launcher = running.start_launcher()
         wait_until(
             "half of the sum is there",
@@ -44,7 +41,7 @@ def test_a_program_that_saves_its_work_survives_a_worker_that_comes_back_elsewhe
         address = lost.address()
         lost.kill()
         running.remove(lost)
-        back = running.start_worker(lost.hostname, volume)
+        back = running.start_worker(lost.hostname)
         ended = running.ended(launcher, limit_s=_LIMIT_S)
         print(ended.output)
 

@@ -74,3 +74,11 @@ def test_a_port_that_is_no_number_is_left_to_ssh(tmp_path: Path) -> None:
     access.heed((("Port", "%h"),))
 
     assert access.ports == (2222, 22)
+
+
+def test_before_the_wait_a_port_that_is_set_is_told_to_other_launchers(tmp_path: Path) -> None:
+    """So that a plan shows what will run; of the usual two nobody knows which it will be."""
+    usual, chosen = an_access(tmp_path), an_access(tmp_path, replace(SETTINGS, ssh_port=2200))
+
+    assert usual.for_mpirun().port is None
+    assert chosen.for_mpirun().port == 2200
