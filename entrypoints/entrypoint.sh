@@ -3,4 +3,5 @@
 # one that waits for the workers' names. The agent does the waiting.
 set -eu
 
+[ $# -gt 0 ] || { echo "entrypoint.sh: fatal: cannot start: no program was named" >&2; exit 2; }
 exec "$@"

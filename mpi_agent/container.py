@@ -28,6 +28,7 @@ __all__ = [
     "own_address_towards",
     "own_addresses",
     "own_names",
+    "own_python",
     "pod_namespace",
     "process_vm_readv_works",
     "real_program",
@@ -260,6 +261,16 @@ def most_open_files() -> int:
     """Return how many files and sockets this process may have open."""
     soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     return sys.maxsize if soft == resource.RLIM_INFINITY else soft
+
+
+def own_python() -> tuple[str, ...]:
+    """Return the words that start our Python for a module of ours, as isolated as this process is.
+
+    The environment and the current directory are the user's: a `types.py` there would run in place
+    of Python's own, in a process that holds the job's key. In our images -I shuts both out. Where
+    this process itself was started without it, PYTHONPATH may be what leads to us, so it stays.
+    """
+    return (sys.executable, "-I" if sys.flags.isolated else "-P")
 
 
 def real_program(path: Path) -> Path:

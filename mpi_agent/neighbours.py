@@ -107,17 +107,18 @@ def why_ranks_are_unseen(
     hidden = [n for n in by_pid.values() if _may_hide_a_rank(n, by_pid)]
     if not hidden:
         return None
-    uids, gids = sorted({n.uid for n in hidden}), sorted({n.gid for n in hidden})
-    whose = ", ".join(str(uid) for uid in uids)
+    whose = ", ".join(str(uid) for uid in sorted({n.uid for n in hidden}))
+    uids = sorted({n.uid for n in hidden} - {own_uid})
+    gids = sorted({n.gid for n in hidden} - {own_gid})
     unseen = (
         f"uid {own_uid} may not read the environment of processes of uid {whose},"
         " so their ranks are not seen"
     )
-    if uids == [own_uid] and gids != [own_gid]:
+    if uids:
+        return f"{unseen}; run the sidecar as uid {uids[0]}, or as root with SYS_PTRACE"
+    if gids:
         return f"{unseen}; run the sidecar in their group, with runAsGroup: {gids[0]}"
-    if uids == [own_uid]:
-        return f"{unseen}; give the sidecar the capabilities that they have, or SYS_PTRACE"
-    return f"{unseen}; run the sidecar as uid {uids[0]}, or as root with SYS_PTRACE"
+    return f"{unseen}; give the sidecar the capabilities that they have, or SYS_PTRACE"
 
 
 def _is_alone(by_pid: Mapping[int, Neighbour], own_pid: int) -> bool:

@@ -16,6 +16,7 @@ CORPUS = Path(__file__).parent / "corpus"
 _IMPLEMENTATIONS = {
     "ompi4": Implementation.OPEN_MPI,
     "ompi5": Implementation.OPEN_MPI,
+    "ompi507": Implementation.OPEN_MPI,
     "mpich4": Implementation.MPICH,
     "mpich5": Implementation.MPICH,
     "impi": Implementation.INTEL_MPI,

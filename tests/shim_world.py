@@ -11,13 +11,12 @@ import functools
 import os
 import shutil
 import subprocess
-import time
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
-from tests.workers import LIMIT_S, REPOSITORY, require_program
+from tests.workers import LIMIT_S, REPOSITORY, open_directory, require_program
 
 __all__ = [
     "AGENT",
@@ -35,7 +34,7 @@ AGENT = "/opt/mpi-agent/bin/mpi-agent"
 MPI = "/mpi/bin"
 SBIN = "/usr/sbin"
 _PATH = f"{MPI}:/usr/bin:/bin"
-_FROM_THE_MACHINE = ("usr", "bin", "lib", "lib64", "dev")
+_FROM_THE_MACHINE = ("bin", "lib", "lib64", "dev")
 _FAKE = """#!/bin/sh
 printf '%s\\0' "$$" "$0" "$@"
 exit "${FAKE_EXIT-0}"
@@ -50,7 +49,6 @@ class Said:
         program: the path by which the fake was called; empty when none was.
         arguments: its arguments, each as it arrived.
         keeps_the_process: whether the fake ran in the very process that was called.
-        took_s: how long it took, the making of the world included.
     """
 
     program: str
@@ -58,7 +56,6 @@ class Said:
     code: int
     error: str
     keeps_the_process: bool
-    took_s: float
 
 
 def assert_handed_on(said: Said, program: str, *arguments: str) -> None:
@@ -84,7 +81,7 @@ class ShimWorld:
         self._shell = require_program(shell)
         self._enter = _entrance()
         self._hidden: list[str] = []
-        for name in ("etc", "mnt/sbin", "tmp", MPI.lstrip("/")):
+        for name in ("etc", "tmp", MPI.lstrip("/")):
             (root / name).mkdir(parents=True)
         self.fake(AGENT)
         self.fake(f"{MPI}/mpirun.real")
@@ -94,8 +91,6 @@ class ShimWorld:
 
     def path(self, inside: str) -> Path:
         """Return where a path of the world lies on this machine; its directory is there."""
-        if inside.startswith(SBIN):
-            inside = inside.replace(SBIN, "/mnt/sbin", 1)
         path = self._root / inside.lstrip("/")
         path.parent.mkdir(parents=True, exist_ok=True)
         return path
@@ -124,7 +119,6 @@ class ShimWorld:
 
     def call(self, *argv: str, **variables: str) -> Said:
         """Return what comes of calling a program of this world."""
-        started_at_s = time.monotonic()
         with subprocess.Popen(
             [*self._enter, "sh", "-euc", self._script(), "sh", *argv],
             env={"PATH": _PATH, **variables},
@@ -144,34 +138,61 @@ class ShimWorld:
             code=popen.returncode,
             error=err.decode(),
             keeps_the_process=pid == str(popen.pid),
-            took_s=time.monotonic() - started_at_s,
         )
 
     def _script(self) -> str:
         """Return the lines that lay the machine's programs under the root and enter it."""
-        root, lines = self._root, []
-        for name in _FROM_THE_MACHINE:
-            here, there = Path("/", name), root / name
-            if here.is_symlink() and not there.is_symlink():
-                there.symlink_to(here.readlink())
-            elif here.is_dir() and not here.is_symlink():
-                there.mkdir(exist_ok=True)
-                lines.append(f"mount --bind /{name} {root}/{name}")
-        lines.append(f"mount --bind {root}/mnt/sbin {root}{SBIN}")
-        lines.append(f"mount --bind {self._shell} {root}/bin/sh")
-        lines += [f"mount --bind /dev/null {root}{path}" for path in self._hidden]
-        lines.append(f'exec {require_program("chroot")} {root} "$@"')
-        return "\n".join(lines)
+        shell = os.path.realpath("/bin/sh")
+        return "\n".join(
+            [
+                *_lay_the_machine_under(self._root),
+                f"mount --bind {self._shell} {self._root}{shell}",
+                *(f"mount --bind /dev/null {self._root}{path}" for path in self._hidden),
+                f'exec {require_program("chroot")} {self._root} "$@"',
+            ]
+        )
+
+
+def _lay_the_machine_under(root: Path) -> list[str]:
+    """Make the places of the machine's directories; return the lines that mount them.
+
+    /usr/sbin is the world's own, a directory also where the machine's is a symlink to /usr/bin.
+    """
+    lines = []
+    (root / SBIN.lstrip("/")).mkdir(parents=True, exist_ok=True)
+    for here in (*(Path("/", name) for name in _FROM_THE_MACHINE), *Path("/usr").iterdir()):
+        there = root / here.relative_to("/")
+        if str(here) == SBIN or there.is_symlink():
+            continue
+        if here.is_symlink():
+            there.symlink_to(here.readlink())
+        elif here.is_dir():
+            there.mkdir(exist_ok=True)
+            # With the mounts below it: without them it is refused in a user namespace.
+            lines.append(f"mount --rbind {here} {there}")
+    return lines
 
 
 def _entrance() -> tuple[str, ...]:
     """Return what to put before a command that may mount; skip where nothing lets it."""
     argv = (require_program("unshare"), "--mount", *(() if os.getuid() == 0 else ("-r",)))
-    if not _works(argv):
-        pytest.skip("a mount namespace needs root and CAP_SYS_ADMIN, or user namespaces")
+    refusal = _refusal(argv, require_program("chroot"))
+    if refusal:
+        pytest.skip(f"a root directory of its own needs rights or user namespaces: {refusal}")
     return argv
 
 
 @functools.cache
-def _works(argv: tuple[str, ...]) -> bool:
-    return subprocess.run([*argv, "true"], capture_output=True, check=False).returncode == 0
+def _refusal(argv: tuple[str, ...], chroot: str) -> str:
+    """Return why no world can be entered here; empty if one can."""
+    with open_directory() as root:
+        lines = [*_lay_the_machine_under(root), f"exec {chroot} {root} true"]
+        ended = subprocess.run(
+            [*argv, "sh", "-euc", "\n".join(lines)],
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+    if ended.returncode == 0:
+        return ""
+    return " ".join(ended.stderr.splitlines()[-1:]) or f"exit code {ended.returncode}"

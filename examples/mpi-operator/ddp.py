@@ -2,7 +2,8 @@
 
 PyTorch's env:// rendezvous reads five variables. MASTER_ADDR, MASTER_PORT and WORLD_SIZE are the
 same for all ranks, and the agent sets them; RANK and LOCAL_RANK only the MPI's launcher can tell,
-and it tells them by names of its own. NCCL is used where every rank has a GPU, else Gloo.
+and it tells them by names of its own. NCCL is used if every rank of the job has a GPU, else Gloo,
+and no GPU at all: a backend belongs to the whole job, so the ranks first tell each other by Gloo.
 """
 
 import os
@@ -31,14 +32,17 @@ def main() -> None:
     import torch.distributed as dist
 
     local_rank = int(os.environ["LOCAL_RANK"])
-    has_gpu = torch.cuda.is_available() and local_rank < torch.cuda.device_count()
-    if has_gpu:
-        torch.cuda.set_device(local_rank)
-    device = torch.device("cuda", local_rank) if has_gpu else torch.device("cpu")
-    dist.init_process_group("nccl" if has_gpu else "gloo")
+    dist.init_process_group("gloo")
     rank, size = dist.get_rank(), dist.get_world_size()
+    have_gpu = [False] * size
+    dist.all_gather_object(have_gpu, local_rank < torch.cuda.device_count())
+    if all(have_gpu):
+        torch.cuda.set_device(local_rank)
+    device = torch.device("cuda", local_rank) if all(have_gpu) else torch.device("cpu")
+    group = dist.new_group(backend="nccl" if all(have_gpu) else "gloo")
 
-    model = torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(1, 1).to(device))
+    line = torch.nn.Linear(1, 1).to(device)
+    model = torch.nn.parallel.DistributedDataParallel(line, process_group=group)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.5)
     torch.manual_seed(rank)  # each rank has data of its own, and all end with one line
     for _ in range(STEPS):
@@ -54,7 +58,7 @@ def main() -> None:
         for number, (host, used) in enumerate(places):
             print(f"rank {number} of {size} on {host} ({used})")
         slope, start = model.module.weight.item(), model.module.bias.item()
-        print(f"y = {slope:.2f} x + {start:.2f} by {dist.get_backend()}", flush=True)
+        print(f"y = {slope:.2f} x + {start:.2f} by {dist.get_backend(group)}", flush=True)
     dist.barrier()  # nobody leaves while another still talks to him
     del model, loss, optimizer  # their group goes last, or Gloo may wait for ever
     dist.destroy_process_group()

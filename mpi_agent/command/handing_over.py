@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from mpi_agent.command.launcher_words import launcher_name
+from mpi_agent.command.launcher_words import launcher_name, own_words
 from mpi_agent.command.plan import LaunchRequest, RemovedVariable
 from mpi_agent.environment import is_secret
 from mpi_agent.job.hosts import HostList
@@ -47,7 +47,9 @@ def _removed(request: LaunchRequest, patterns: tuple[str, ...]) -> Iterator[Remo
 
 def secrets_on_lines(request: LaunchRequest) -> tuple[str, ...]:
     """Return a note about secrets whose values the launcher would write where all can read them."""
-    if launcher_name(request.program) != _HANDS_ALL_OVER or _BY_NAME in request.program:
+    if launcher_name(request.program) != _HANDS_ALL_OVER:
+        return ()
+    if _BY_NAME in own_words(request.program):
         return ()
     given = {name for name, _ in request.environment.extra}
     names = sorted(

@@ -15,7 +15,7 @@ from pathlib import PurePath
 from mpi_agent.command.plan import Choice, LaunchRequest
 from mpi_agent.command.program_kind import module_place
 
-__all__ = ["launcher_name", "with_words", "words_left_open"]
+__all__ = ["launcher_name", "own_words", "with_words", "words_left_open"]
 
 _LETTER_OPTION = len("-p")
 
@@ -85,6 +85,21 @@ _WORDS: Mapping[str, tuple[_Word, ...]] = {
     ),
 }
 
+_SWITCHES: Mapping[str, frozenset[str]] = {
+    "horovodrun": frozenset(
+        "--gloo --mpi --jsrun --verbose --disable-cache --tcp -prefix-timestamp"
+        " --prefix-output-with-timestamp --log-with-timestamp --log-without-timestamp"
+        " --log-hide-timestamp --no-log-hide-timestamp --autotune --no-autotune"
+        " --hierarchical-allreduce --no-hierarchical-allreduce --hierarchical-allgather"
+        " --no-hierarchical-allgather --timeline-mark-cycles --no-timeline-mark-cycles"
+        " --stall-check --no-stall-check --mpi-threads-disable --no-mpi-threads-disable".split()
+    ),
+    "deepspeed": frozenset(
+        "--module --no_python --no_local_rank --no_ssh --no_ssh_check --force_multi --save_pid"
+        " --elastic_training --bind_cores_to_rank".split()
+    ),
+}
+"""Options without a value: the word behind one may be the program."""
 
 _MODULES: Mapping[str, str] = {
     "horovod.runner": "horovodrun",
@@ -102,8 +117,8 @@ def launcher_name(program: tuple[str, ...]) -> str:
 
 def words_left_open(request: LaunchRequest, np: int) -> tuple[Choice, ...]:
     """Return what to add to the line of a launcher that is known here; nothing for another."""
-    name, place = _launcher(request.program)
-    given = _own_words(request.program[place:])
+    name, _ = _launcher(request.program)
+    given = own_words(request.program)
     values = ((word, word.value(request, np)) for word in _WORDS.get(name, ()))
     return tuple(
         Choice(words=(word.options[0], value), reason=word.reason)
@@ -127,18 +142,25 @@ def _launcher(program: tuple[str, ...]) -> tuple[str, int]:
     return _MODULES.get(program[at].removeprefix("-m"), ""), at + 1
 
 
-def _own_words(words: tuple[str, ...]) -> tuple[str, ...]:
+def own_words(program: tuple[str, ...]) -> tuple[str, ...]:
     """Return the words of a launcher, up to its program: the first that can be no value of its own.
 
-    What stands behind an option may be its value, so one word of the program may be among them.
+    What stands behind an option that is not known here may be its value, so words of the program
+    may be among them.
     """
-    previous = ""
+    name, place = _launcher(program)
+    switches = _SWITCHES.get(name, frozenset())
+    words, may_be_value = program[place:], False
     for at, word in enumerate(words):
-        may_be_value = previous.startswith("-") and "=" not in previous
-        if not word.startswith("-") and not may_be_value:
+        if word == "--" or not (word.startswith("-") or may_be_value):
             return words[:at]
-        previous = word
+        may_be_value = _may_have_value_behind(word, switches)
     return words
+
+
+def _may_have_value_behind(word: str, switches: frozenset[str]) -> bool:
+    has_it = "=" in word or word[_LETTER_OPTION:].isdigit()
+    return word.startswith("-") and not has_it and word not in switches
 
 
 def _is_given(options: tuple[str, ...], given: tuple[str, ...]) -> bool:

@@ -89,7 +89,11 @@ EXIT_CODES = (
     _of(errors.StackUnsupportedError, "the installed MPI has no dialect"),
     _of(errors.SshdConfigError, "sshd rejected its configuration"),
     _of(errors.MpirunNotRunnableError, "mpirun or the program was found and cannot be executed"),
-    _of(errors.MpirunNotFoundError, "no mpirun, or no such program"),
+    _of(
+        errors.MpirunNotFoundError,
+        "no mpirun, or no such program; verdict `launch failed` when Open MPI was started and "
+        "found none of that name (its own codes for that are 134 and 66)",
+    ),
     *(
         ExitCode(
             code=code,

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
+from mpi_agent.errors import MpirunNotFoundError
 from mpi_agent.explain.evidence import Evidence
 from mpi_agent.explain.exit_status import describe_code, describe_seconds
 from mpi_agent.explain.judgement import UNKNOWN_FAILURE_CODE, Judgement, as_mpirun_said
@@ -86,22 +89,34 @@ def _has_cause(evidence: Evidence) -> bool:
 
 
 def _failed_launch(evidence: Evidence, words: LauncherWords) -> Judgement | None:
-    may_be_of_start = evidence.code in evidence.codes.of_start and not evidence.is_long
-    if words.unstarted and may_be_of_start:
-        why = "" if _has_cause(evidence) else f": {_not_executed(words)}"
-        said = f" (mpirun: exit code {evidence.code})"
-        return _launch_failed(evidence, f"never started{why}", said=said)
+    codes, is_short = evidence.codes, not evidence.is_long
+    if words.unstarted and is_short and evidence.code in codes.of_start | codes.of_start_if_said:
+        return _never_started(evidence, words)
     lacking = [
         word.host for word in words.daemons if word.fate in (DaemonFate.GONE, DaemonFate.UNSTARTED)
     ]
     has_run = evidence.has_run or words.failures
-    is_told_by_code = may_be_of_start and _is_told_by_the_code_alone(evidence)
+    is_of_start = evidence.code in codes.of_start and is_short
+    is_told_by_code = is_of_start and _is_told_by_the_code_alone(evidence)
     if has_run or not (lacking or is_told_by_code):
         return None
     names = tuple(dict.fromkeys(name for name in lacking if name))
     where = f", without its daemon on {fold_names(names)}" if names else ""
     what = f"mpirun ended with exit code {evidence.code} after {_lasted(evidence)}{where}"
     return _launch_failed(evidence, f"probably never started: {what}")
+
+
+def _never_started(evidence: Evidence, words: LauncherWords) -> Judgement:
+    """Return that the launcher itself says so, by its code unless that has another meaning here.
+
+    For a name that no PATH has, Open MPI 4 ends with 134, which is a rank's SIGABRT, and 5 with 66,
+    which is our own for a job without hosts.
+    """
+    why = "" if _has_cause(evidence) else f": {_not_executed(words)}"
+    said = f" (mpirun: exit code {evidence.code})"
+    judged = _launch_failed(evidence, f"never started{why}", said=said)
+    has_other_meaning = evidence.code in evidence.codes.of_start_if_said
+    return replace(judged, code=MpirunNotFoundError.exit_code) if has_other_meaning else judged
 
 
 def _is_told_by_the_code_alone(evidence: Evidence) -> bool:

@@ -2,12 +2,13 @@
 
 A code that stands here tells nothing alone. One that does not is the program's.
 
-Source: Open MPI 4.1.4: 131 and 132 a program that cannot be executed, 205 a daemon was lost, 243 no
-ssh, 255 a daemon failed, 9 the ssh client to a daemon was killed; Open MPI 5.0.11: 183 program
-missing, 213 and 250 bad usage, 255 a daemon failed; both 1 when they are told to end, and 14 for
-an error of MPI itself. Hydra: 255 nearly everything, 15 in MPICH when ranks were killed, 137 and
-141 in Intel's, 141 for a program that cannot be executed; measured 2026-11. Errors of the library:
-MPICH 4.0.2, `Abort(206115599) ... Fatal error in internal_Allreduce`, the low byte of
+Source: Open MPI 4.1.4: 131 and 132 a program that cannot be executed, 134 no such name on PATH, 135
+no working directory, 205 a daemon was lost, 243 no ssh, 255 a daemon failed, 9 the ssh client to a
+daemon was killed; Open MPI 5.0.7 and 5.0.11: 66 no such name on PATH, 181 no working directory, 183
+no such path, 213 and 250 bad usage, 255 a daemon failed; both 1 when they are told to end, and 14
+for an error of MPI itself. Hydra: 255 nearly everything, 15 in MPICH when ranks were killed, 137
+and 141 in Intel's, 141 for a program that cannot be executed; measured 2026-11. Errors of the
+library: MPICH 4.0.2, `Abort(206115599) ... Fatal error in internal_Allreduce`, the low byte of
 MPI_ERR_OTHER; Open MPI 5.0.11, `An error occurred in Socket closed`, 2026-11-30: mpirun names that
 rank as the first, with `calling "abort"`, in four of six runs whose other rank had died of SIGSEGV
 or SIGKILL.
@@ -30,6 +31,7 @@ class LauncherCodes:
 
     Attributes:
         of_start: the program never started.
+        of_start_if_said: so as well, where it says so in words; else they are a rank's.
         of_daemon: seen where a daemon was lost, and elsewhere.
         of_its_client: what the client to a daemon ended with, handed on.
         others: anything else that is no rank's code.
@@ -37,6 +39,7 @@ class LauncherCodes:
     """
 
     of_start: frozenset[int] = frozenset()
+    of_start_if_said: frozenset[int] = frozenset()
     of_daemon: frozenset[int] = frozenset()
     of_its_client: frozenset[int] = frozenset()
     others: frozenset[int] = frozenset()
@@ -45,7 +48,7 @@ class LauncherCodes:
     @property
     def without_ranks(self) -> frozenset[int]:
         """All with which it may end though no rank ever ran; it may be missing something itself."""
-        return self.own | self.of_its_client | _CODES_OF_SHELLS
+        return self.own | self.of_start_if_said | self.of_its_client | _CODES_OF_SHELLS
 
     @property
     def own(self) -> frozenset[int]:
@@ -54,7 +57,8 @@ class LauncherCodes:
 
 
 _OPEN_MPI = LauncherCodes(
-    of_start=frozenset({131, 132, 183, 213, 243, 250, 255}),
+    of_start=frozenset({131, 132, 181, 183, 213, 243, 250, 255}),
+    of_start_if_said=frozenset({66, 134, 135}),
     of_daemon=frozenset({205, 255}),
     of_its_client=frozenset({9}),
     others=frozenset({1, 14}),

@@ -10,8 +10,8 @@ About ten of these sentences stand in `explain.symptoms` as well, by a piece of 
 cause is looked for, in logs that may be cut, tagged or merged. Who changes one looks at the other.
 
 Source: tests/corpus/, Open MPI 4.1.4 and 5.0.11, MPICH 4.0.2, Intel MPI 2021.19, OpenSSH 9.2,
-2026-11; MPICH 5.0.2, 2026-11-30, `mpiexec -n 3` with a rank that kills itself, a missing program
-and a killed host.
+2026-11; Open MPI 5.0.7, 2026-11-30, a program that is missing or may not be executed; MPICH 5.0.2,
+2026-11-30, `mpiexec -n 3` with a rank that kills itself, a missing program and a killed host.
 """
 
 from __future__ import annotations
@@ -111,11 +111,19 @@ _BANNERS = (
     ),
     _Form(
         pattern=re.compile(
-            r"\S+ was unable to launch the specified application as it could not access "
-            r"(?:or execute )?an executable: Executable: (.+) Node: (\S+) "
+            r"\S+ was unable to launch the specified application as it "
+            r"(?:could not access (?:or execute )?|lacked permissions to execute )an executable: "
+            r"Executable: (.+) Node: (\S+) "
             r"while attempting to start process rank \d+\."
         ),
         read=lambda m: Unstarted(program=m[1], host=m[2]),
+    ),
+    _Form(
+        pattern=re.compile(
+            r"\S+ was unable to find the specified executable file, and therefore did not launch "
+            r"the job\. .* Node: (\S+) Executable: (.+)"
+        ),
+        read=lambda m: Unstarted(program=m[2], host=m[1]),
     ),
     _Form(
         pattern=re.compile(

@@ -25,6 +25,7 @@ from pathlib import Path
 
 from mpi_agent.children import Child, Children
 from mpi_agent.command_settings import JobSettings, LaunchSettings, LocalSettings
+from mpi_agent.container import own_python
 from mpi_agent.errors import SettingsError, SshdEndedError
 from mpi_agent.job.endings import ProcessExit, signal_name
 from mpi_agent.job.events import Event, EventSink, Noted, ProgramStarted
@@ -190,8 +191,7 @@ class LocalCluster:
     ) -> _LocalWorker:
         log = root / f"{target.name}.log"
         argv = (
-            sys.executable,
-            "-P",  # a types.py in the user's directory is no module of ours
+            *own_python(),
             "-m",
             "mpi_agent",
             "worker",

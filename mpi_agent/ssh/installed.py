@@ -15,7 +15,7 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
-from mpi_agent.container import Account, real_program
+from mpi_agent.container import Account, own_python, real_program
 from mpi_agent.errors import SettingsError
 from mpi_agent.setting_words import Backend
 from mpi_agent.ssh.nss_wrapper import find_nss_wrapper, nss_wrapper_variables, write_accounts
@@ -38,10 +38,6 @@ __all__ = [
 _DEFAULT_PORT = 22
 _LIMIT_S = 10.0
 _CLIENT_NAME = "ssh_client"
-_BUILTIN = f"{shlex.quote(sys.executable)} -P -m mpi_agent ssh"
-"""Without -P Python would look for every module in the current directory first, which is the
-user's: a `types.py` there would run in place of Python's, in a process that holds the job's key.
-"""
 _STREAM_OF_ITS_OWN = """\
 stream=/proc/$$/fd/{fd}
 [ -p $stream ] && (: {fd}<>$stream) 2>/dev/null && exec {fd}<>$stream {fd}>>$stream
@@ -190,7 +186,7 @@ def write_client(client: Backend, account: Account, state: StateDirectory) -> No
 def _call_of(client: Backend, account: Account, state: StateDirectory, ssh: str) -> str:
     """Return lines of sh, the last without its arguments, that become a client."""
     if client is Backend.BUILTIN:
-        return f"exec {_BUILTIN}"
+        return f"exec {shlex.join((*own_python(), '-m', 'mpi_agent', 'ssh'))}"
     variables = ssh_variables(account, state)
     exports = (f"export {name}={shlex.quote(value)}\n" for name, value in variables)
     streams = (_STREAM_OF_ITS_OWN.format(fd=fd) for fd in (1, 2))

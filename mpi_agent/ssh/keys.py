@@ -34,9 +34,11 @@ __all__ = [
     "key_directories",
     "load_private_key",
     "make_job_key",
+    "mount_hint",
     "private_text",
     "public_half",
     "read_key_file",
+    "where_it_was_looked_for",
 ]
 
 _LONGEST_BYTES = 1 << 20
@@ -90,16 +92,42 @@ def find_private_key(directories: Iterable[Path]) -> Path | None:
     return None
 
 
-def _key_behind_a_closed_door(directories: Iterable[Path]) -> Path | None:
-    """Return where a key may lie in a directory that we may not enter, None without one."""
-    for directory in directories:
-        try:
-            (directory / _KEY_NAMES[0]).stat()
-        except PermissionError:
-            return directory / _KEY_NAMES[0]
-        except OSError:
-            continue
-    return None
+def where_it_was_looked_for(directories: Iterable[Path], account: Account) -> str:
+    """Return in words where no key was found, and which directories we could not look into."""
+    closed = [d for d in directories if _is_closed(d)]
+    looked_in = ", ".join(str(d) for d in directories if d not in closed) or "any place"
+    if not closed:
+        return f"in {looked_in}"
+    return f"in {looked_in}; uid {account.uid} may not enter {', '.join(map(str, closed))}"
+
+
+def mount_hint(account: Account) -> str | None:
+    """Return where to mount the job's keys, None where we may enter each place that is common."""
+    if not any(_is_closed(d) for d in key_directories(account)):
+        return None
+    return _mount_elsewhere(account)
+
+
+def _mount_elsewhere(account: Account) -> str:
+    common = (_OPERATOR_MOUNTS[1], *key_directories(account))
+    closed = ", ".join(str(d) for d in dict.fromkeys(common) if _is_closed(d))
+    places = [d for d in common if not _is_closed(d)]
+    setting = f"sshAuthMountPath: {places[0]}" if places else "sshAuthMountPath"
+    return (
+        f"mount the job's ssh Secret where uid {account.uid} may read it"
+        f"{f', not in {closed}' if closed else ''} (with mpi-operator: `{setting}`)"
+    )
+
+
+def _is_closed(directory: Path) -> bool:
+    """Return whether we may not even see what is in a directory, so that keys may lie there."""
+    try:
+        (directory / _KEY_NAMES[0]).stat()
+    except PermissionError:
+        return True
+    except OSError:
+        pass
+    return False
 
 
 def read_key_file(path: Path) -> bytes:
@@ -138,12 +166,11 @@ def copy_private_key(wanted: str | None, account: Account, state: StateDirectory
     directories = key_directories(account)
     origin = Path(wanted) if wanted else find_private_key(directories)
     if origin is None:
-        origin = _key_behind_a_closed_door(directories)
-    if origin is None:
-        places = ", ".join(str(d) for d in directories)
+        places = where_it_was_looked_for(directories, account)
         raise ClientKeyError(
-            f"cannot find the job's private key: none of {', '.join(_KEY_NAMES)} in {places}",
-            hint="the operator mounts it into the pod's first container only, at "
+            f"cannot find the job's private key: none of {', '.join(_KEY_NAMES)} {places}",
+            hint=mount_hint(account)
+            or "the operator mounts it into the pod's first container only, at "
             "sshAuthMountPath; name another place with --ssh-key",
         )
     return KeyCopy(path=state.write("job_key", _read_key(origin, account)), origin=origin)
@@ -222,14 +249,17 @@ def _read_key(origin: Path, account: Account) -> bytes:
 
 
 def _unreadable(origin: Path, account: Account) -> ClientKeyError:
+    what = f'cannot read the job\'s private key "{origin}" as uid {account.uid}'
     try:
         found = origin.stat()
-        whose = f"belongs to uid {found.st_uid} gid {found.st_gid} with mode "
-        whose += f"{stat.S_IMODE(found.st_mode):04o}"
     except OSError:
-        whose = "lies in a directory that this uid may not enter"
+        return ClientKeyError(
+            f"{what}: it lies in a directory that this uid may not enter",
+            hint=_mount_elsewhere(account),
+        )
+    mode = stat.S_IMODE(found.st_mode)
     return ClientKeyError(
-        f'cannot read the job\'s private key "{origin}" as uid {account.uid}: it {whose}',
+        f"{what}: it belongs to uid {found.st_uid} gid {found.st_gid} with mode {mode:04o}",
         hint=f"set `securityContext: {{fsGroup: {account.gid}}}` in the pod template and "
         "`defaultMode: 0440` on the Secret's volume (with mpi-operator: sshAuthMountPath in the "
         "home of the user that runs)",

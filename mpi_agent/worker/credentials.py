@@ -21,7 +21,9 @@ from mpi_agent.ssh.keys import (
     copy_private_key,
     find_private_key,
     key_directories,
+    mount_hint,
     read_key_file,
+    where_it_was_looked_for,
 )
 from mpi_agent.ssh.trust import principals_of
 from mpi_agent.state import StateDirectory
@@ -74,7 +76,7 @@ async def prepare_credentials(
     copy = _copy_if_any(wanted_key, directories, account, state)
     mounted = _mounted_public_keys(directories)
     if copy is None and not mounted:
-        raise _no_key(directories)
+        raise _no_key(directories, account)
     public = await notary.make_identity(
         IdentityQuestion(
             directory=str(state.path),
@@ -139,10 +141,11 @@ def _mounted_public_keys(directories: Iterable[Path]) -> bytes:
     return b""
 
 
-def _no_key(directories: tuple[Path, ...]) -> HostKeyError:
-    places = ", ".join(str(directory) for directory in directories)
+def _no_key(directories: tuple[Path, ...], account: Account) -> HostKeyError:
+    places = where_it_was_looked_for(directories, account)
     return HostKeyError(
-        f"cannot let anybody in: no key of the job that this uid can read in {places}",
-        hint="mount the job's ssh Secret into this container (with mpi-operator: "
+        f"cannot let anybody in: no key of the job that this uid can read {places}",
+        hint=mount_hint(account)
+        or "mount the job's ssh Secret into this container (with mpi-operator: "
         "sshAuthMountPath), or name its private key with --ssh-key",
     )

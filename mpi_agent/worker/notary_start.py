@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import subprocess
-import sys
 from collections.abc import Mapping
 from pathlib import Path
 
 import mpi_agent
+from mpi_agent.container import own_python
 from mpi_agent.errors import HostKeyError
 
 __all__ = ["no_help", "start_notary"]
@@ -19,15 +19,16 @@ _WORDS = {
 }
 """What it is asked to do, by the verbs of `notary_words`, which is not loaded for this."""
 
-_PROGRAM = (sys.executable, "-m", "mpi_agent.worker.notary_child")
+_MODULE = "mpi_agent.worker.notary_child"
 _PACKAGE_ROOT = str(Path(mpi_agent.__file__).parents[1])
 
 
 def start_notary(environ: Mapping[str, str], *, verb: str = "identity") -> subprocess.Popen[bytes]:
     """Return the process, which loads what it needs and ends when its input does, or we do.
 
-    It runs where our own package lies, in which nothing can be planted for Python to import. Its
-    session is its own, so that a terminal's Ctrl-C reaches the worker alone.
+    It runs where our own package lies, in which nothing can be planted that a relative entry of
+    PYTHONPATH leads to. Its session is its own, so that a terminal's Ctrl-C reaches the worker
+    alone.
 
     Args:
         verb: of the question for which it is started, for messages.
@@ -37,7 +38,7 @@ def start_notary(environ: Mapping[str, str], *, verb: str = "identity") -> subpr
     """
     try:
         return subprocess.Popen(
-            _PROGRAM,
+            (*own_python(), "-m", _MODULE),
             bufsize=0,
             env=dict(environ),
             cwd=_PACKAGE_ROOT,

@@ -21,6 +21,11 @@ STEPS_OF_ALL = re.compile(
     r"apt-get|useradd|ssh_host|Port 2222|/run/sshd|-m venv|dpkg-divert|mpi-agent shim|perm /6000"
 )
 """what every image needs, so it stands in images/steps"""
+ADDED_BY_A_BUILDER = re.compile(
+    r"RUN /opt/mpi-agent/steps/install-packages [\w .+-]+"
+    r"|COPY --from=mpi-devel (\S+) \1"
+    r"|(?:ENV|LABEL) .+"
+)
 DEBIAN = re.compile(r"docker\.io/library/debian:(bookworm|trixie)-slim")
 TAG = re.compile(r"(?<![\w/.-])mpi-agent/[a-z0-9-]+:[a-z0-9.-]+")
 BUILT_TAG = re.compile(rf"-t ({TAG.pattern})")
@@ -39,6 +44,16 @@ def values(recipe: Path, instruction: str) -> tuple[str, ...]:
     """Return what stands behind an instruction, each time."""
     found = (line.partition(" ") for line in instructions(recipe))
     return tuple(value for name, _, value in found if name == instruction)
+
+
+def stage(recipe: Path, name: str) -> tuple[str, ...]:
+    """Return the lines of a stage, its FROM first; none where there is no such stage."""
+    lines = instructions(recipe)
+    starts = [number for number, line in enumerate(lines) if line.startswith("FROM ")]
+    for start, end in zip(starts, (*starts[1:], len(lines)), strict=True):
+        if lines[start].endswith(f" AS {name}"):
+            return lines[start:end]
+    return ()
 
 
 def pages() -> Iterator[Path]:
@@ -89,19 +104,27 @@ def test_the_base_is_an_argument_that_names_a_release(recipe: Path) -> None:
     names = {stage[1] for stage in stages if len(stage) > 1}
 
     assert DEBIAN.fullmatch(defaults["BASE"])
+    assert stages
     assert {stage[0] for stage in stages} <= {"${BASE}", *names}
 
 
 @every_recipe
 def test_an_image_without_a_wish_is_the_one_without_compilers(recipe: Path) -> None:
-    """The last stage is built when no target is named; a builder is a target."""
-    stages = values(recipe, "FROM")
-
+    """The last stage is built when no target is named, and adds nothing; a builder is a target."""
     if "sidecar" in recipe.name:
-        assert not any("builder" in stage for stage in stages)
+        assert stage(recipe, "builder") == ()
     else:
-        assert stages[-1] == "runtime"
-        assert "runtime AS builder" in stages
+        assert instructions(recipe)[-1] == "FROM runtime"
+        assert stage(recipe, "builder")
+
+
+@every_recipe
+def test_a_builder_is_its_image_with_compilers_and_headers(recipe: Path) -> None:
+    """What must not be in the image's layers is not looked for again in the builder's."""
+    start, *added = stage(recipe, "builder") or ("FROM runtime AS builder",)
+
+    assert start == "FROM runtime AS builder"
+    assert [line for line in added if not ADDED_BY_A_BUILDER.fullmatch(line)] == []
 
 
 @every_recipe
@@ -120,11 +143,13 @@ def test_a_recipe_says_how_its_images_are_built(recipe: Path) -> None:
     assert commands
     for command in commands:
         assert f"-f {recipe.relative_to(ROOT)} " in command
-        assert set(BUILT_TAG.findall(command)) <= listed
+        tags = BUILT_TAG.findall(command)
+        assert tags, command
+        assert set(tags) <= listed
 
 
-def test_every_name_of_an_image_is_listed_or_built_where_it_stands() -> None:
-    """A reader who copies a name finds the image."""
+def test_every_name_of_an_image_is_listed_or_built_on_a_page() -> None:
+    """A reader who copies a name finds the command that builds it, here or on another page."""
     listed = set(ROW.findall((ROOT / "images/README.md").read_text()))
     built = {tag for page in pages() for tag in BUILT_TAG.findall(page.read_text())}
     unknown = [

@@ -21,9 +21,11 @@ __all__ = [
     "agent_call_in",
     "containers_of",
     "document_of",
+    "first_container_of",
     "header_of",
     "mpi_jobs",
     "parse_agent_call",
+    "pod_of",
 ]
 
 ROOT = Path(__file__).parents[2]
@@ -82,6 +84,16 @@ def mpi_jobs() -> tuple[Path, ...]:
     """Return the manifests of kind MPIJob."""
     paths = sorted(EXAMPLES.rglob("*.yaml"))
     return tuple(path for path in paths if document_of(path)["kind"] == "MPIJob")
+
+
+def pod_of(job: Document, role: str) -> Document:
+    """Return the pod's spec of a role."""
+    return Document(job["spec"]["mpiReplicaSpecs"][role]["template"]["spec"])
+
+
+def first_container_of(job: Document, role: str) -> Container:
+    """Return the container of a role into which the operator mounts its files."""
+    return next(containers_of(pod_of(job, role)["containers"]))
 
 
 def containers_of(document: Any) -> Iterator[Container]:

@@ -1,15 +1,16 @@
 """The fields of an MPIJob, as a table: all that the v2beta1 API has, and of pods what examples use.
 
-A field of a pod that an example begins to use is added here.
+A field of a pod that an example begins to use is added here, and to `tests.e2e.manifest_pods`,
+which knows the same ones.
 
 Source: mpi-operator v0.8.2, pkg/apis/kubeflow/v2beta1/types.go; Kubernetes API reference, Pod v1.
 """
 
 from __future__ import annotations
 
-from tests.docs.shapes import Fields, ListOf, MapOf, Scalar
+from tests.docs.shapes import ListOf, MapOf, Record, Scalar
 
-__all__ = ["MPI_JOB", "POD_SPEC"]
+__all__ = ["MPI_JOB"]
 
 _TEXT = Scalar(kinds=(str,))
 _COUNT = Scalar(kinds=(int,))
@@ -22,14 +23,14 @@ def _one_of(*words: str) -> Scalar:
     return Scalar(kinds=(str,), words=frozenset(words))
 
 
-_SECCOMP = Fields(of={"type": _one_of("RuntimeDefault", "Unconfined", "Localhost")})
+_SECCOMP = Record(of={"type": _one_of("RuntimeDefault", "Unconfined", "Localhost")})
 
-_PROBE = Fields(
+_PROBE = Record(
     of={
-        "exec": Fields(of={"command": ListOf(item=_TEXT)}, required=frozenset({"command"})),
-        "tcpSocket": Fields(of={"port": _TEXT_OR_NUMBER}, required=frozenset({"port"})),
-        "httpGet": Fields(
-            of={"path": _TEXT, "port": _TEXT_OR_NUMBER}, required=frozenset({"path", "port"})
+        "exec": Record(of={"command": ListOf(item=_TEXT)}, required=frozenset({"command"})),
+        "tcpSocket": Record(of={"port": _TEXT_OR_NUMBER}, required=frozenset({"port"})),
+        "httpGet": Record(
+            of={"path": _TEXT, "port": _TEXT_OR_NUMBER}, required=frozenset({"port"})
         ),
         "initialDelaySeconds": _COUNT,
         "periodSeconds": _COUNT,
@@ -38,36 +39,33 @@ _PROBE = Fields(
     }
 )
 
-_CONTAINER = Fields(
+_CONTAINER = Record(
     of={
         "name": _TEXT,
         "image": _TEXT,
-        "imagePullPolicy": _one_of("Always", "IfNotPresent", "Never"),
         "command": ListOf(item=_TEXT),
         "args": ListOf(item=_TEXT),
-        "workingDir": _TEXT,
         "env": ListOf(
-            item=Fields(of={"name": _TEXT, "value": _TEXT}, required=frozenset({"name"}))
+            item=Record(of={"name": _TEXT, "value": _TEXT}, required=frozenset({"name", "value"}))
         ),
-        "ports": ListOf(item=Fields(of={"name": _TEXT, "containerPort": _COUNT})),
-        "resources": Fields(of={"requests": _QUANTITIES, "limits": _QUANTITIES}),
+        "ports": ListOf(item=Record(of={"name": _TEXT, "containerPort": _COUNT})),
+        "resources": Record(of={"requests": _QUANTITIES, "limits": _QUANTITIES}),
         "readinessProbe": _PROBE,
         "livenessProbe": _PROBE,
-        "startupProbe": _PROBE,
-        "securityContext": Fields(
+        "securityContext": Record(
             of={
                 "runAsUser": _COUNT,
                 "runAsGroup": _COUNT,
                 "runAsNonRoot": _SWITCH,
                 "allowPrivilegeEscalation": _SWITCH,
                 "readOnlyRootFilesystem": _SWITCH,
-                "capabilities": Fields(of={"drop": ListOf(item=_TEXT), "add": ListOf(item=_TEXT)}),
+                "capabilities": Record(of={"drop": ListOf(item=_TEXT)}),
                 "seccompProfile": _SECCOMP,
             }
         ),
         "volumeMounts": ListOf(
-            item=Fields(
-                of={"name": _TEXT, "mountPath": _TEXT, "readOnly": _SWITCH},
+            item=Record(
+                of={"name": _TEXT, "mountPath": _TEXT},
                 required=frozenset({"name", "mountPath"}),
             )
         ),
@@ -76,19 +74,12 @@ _CONTAINER = Fields(
     required=frozenset({"name", "image"}),
 )
 
-POD_SPEC = Fields(
+_POD_SPEC = Record(
     of={
         "containers": ListOf(item=_CONTAINER),
         "initContainers": ListOf(item=_CONTAINER),
         "shareProcessNamespace": _SWITCH,
-        "terminationGracePeriodSeconds": _COUNT,
-        "nodeSelector": MapOf(value=_TEXT),
-        "tolerations": ListOf(
-            item=Fields(
-                of={"key": _TEXT, "operator": _TEXT, "value": _TEXT, "effect": _TEXT},
-            )
-        ),
-        "securityContext": Fields(
+        "securityContext": Record(
             of={
                 "runAsNonRoot": _SWITCH,
                 "runAsUser": _COUNT,
@@ -98,13 +89,13 @@ POD_SPEC = Fields(
             }
         ),
         "volumes": ListOf(
-            item=Fields(
+            item=Record(
                 of={
                     "name": _TEXT,
-                    "emptyDir": Fields(
+                    "emptyDir": Record(
                         of={"medium": _one_of("Memory"), "sizeLimit": _TEXT_OR_NUMBER}
                     ),
-                    "persistentVolumeClaim": Fields(of={"claimName": _TEXT}),
+                    "persistentVolumeClaim": Record(of={"claimName": _TEXT}),
                 },
                 required=frozenset({"name"}),
             )
@@ -113,7 +104,7 @@ POD_SPEC = Fields(
     required=frozenset({"containers"}),
 )
 
-_METADATA = Fields(
+_METADATA = Record(
     of={
         "name": _TEXT,
         "namespace": _TEXT,
@@ -122,18 +113,18 @@ _METADATA = Fields(
     }
 )
 
-_REPLICAS = Fields(
+_REPLICAS = Record(
     of={
         "replicas": _COUNT,
         "restartPolicy": _one_of("Never", "OnFailure"),
-        "template": Fields(
-            of={"metadata": _METADATA, "spec": POD_SPEC}, required=frozenset({"spec"})
+        "template": Record(
+            of={"metadata": _METADATA, "spec": _POD_SPEC}, required=frozenset({"spec"})
         ),
     },
     required=frozenset({"template"}),
 )
 
-_RUN_POLICY = Fields(
+_RUN_POLICY = Record(
     of={
         "cleanPodPolicy": _one_of("None", "Running", "All"),
         "ttlSecondsAfterFinished": _COUNT,
@@ -141,7 +132,7 @@ _RUN_POLICY = Fields(
         "backoffLimit": _COUNT,
         "suspend": _SWITCH,
         "managedBy": _TEXT,
-        "schedulingPolicy": Fields(
+        "schedulingPolicy": Record(
             of={
                 "minAvailable": _COUNT,
                 "queue": _TEXT,
@@ -153,12 +144,12 @@ _RUN_POLICY = Fields(
     }
 )
 
-MPI_JOB = Fields(
+MPI_JOB = Record(
     of={
         "apiVersion": _one_of("kubeflow.org/v2beta1"),
         "kind": _one_of("MPIJob"),
         "metadata": _METADATA,
-        "spec": Fields(
+        "spec": Record(
             of={
                 "slotsPerWorker": _COUNT,
                 "runLauncherAsWorker": _SWITCH,
@@ -166,7 +157,7 @@ MPI_JOB = Fields(
                 "launcherCreationPolicy": _one_of("AtStartup", "WaitForWorkersReady"),
                 "mpiImplementation": _one_of("OpenMPI", "Intel", "MPICH"),
                 "runPolicy": _RUN_POLICY,
-                "mpiReplicaSpecs": Fields(
+                "mpiReplicaSpecs": Record(
                     of={"Launcher": _REPLICAS, "Worker": _REPLICAS},
                     required=frozenset({"Launcher"}),
                 ),

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
-__all__ = ["Fields", "ListOf", "MapOf", "Scalar", "Shape", "problems"]
+__all__ = ["ListOf", "MapOf", "Record", "Scalar", "Shape", "problems"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,7 +37,7 @@ class MapOf:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Fields:
+class Record:
     """A mapping with these names and no others.
 
     Attributes:
@@ -48,7 +48,7 @@ class Fields:
     required: frozenset[str] = frozenset()
 
 
-Shape: TypeAlias = Scalar | ListOf | MapOf | Fields
+Shape: TypeAlias = Scalar | ListOf | MapOf | Record
 
 
 def problems(value: Any, shape: Shape, path: str) -> Iterator[str]:
@@ -62,7 +62,7 @@ def problems(value: Any, shape: Shape, path: str) -> Iterator[str]:
                 return
             for index, item in enumerate(value):
                 yield from problems(item, shape.item, f"{path}[{index}]")
-        case MapOf() | Fields():
+        case MapOf() | Record():
             if not isinstance(value, dict):
                 yield f"{path} is no mapping"
                 return
@@ -76,7 +76,7 @@ def _problems_of_scalar(value: Any, shape: Scalar, path: str) -> Iterator[str]:
         yield f"{path} is {value!r}, which is none of {sorted(shape.words)}"
 
 
-def _problems_of_mapping(value: dict[str, Any], shape: MapOf | Fields, path: str) -> Iterator[str]:
+def _problems_of_mapping(value: dict[str, Any], shape: MapOf | Record, path: str) -> Iterator[str]:
     if isinstance(shape, MapOf):
         for name, item in value.items():
             yield from problems(item, shape.value, f"{path}.{name}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -21,13 +22,31 @@ _SAID = {
         "Intel MPI 2021.18.1",
     ),
 }
+_HEADS = (
+    r"Open MPI 4\.\d+\.\d+, OpenSSH \S+",
+    r"Open MPI 5\.\d+\.\d+, OpenSSH \S+",
+    r"MPICH \d+\.\d+\.\d+, OpenSSH \S+",
+    r"Intel MPI 20\d\d\.\d+\.\d+, OpenSSH \S+",
+)
+"""The columns, in the order of `Mpi`."""
+_MEASURED = re.compile(
+    r"^Measured on 20\d\d-\d\d-\d\d with podman \d\S*, Linux \d\S* and \d+ cores,"
+    r" mpi-agent \d\S*\.$",
+    re.MULTILINE,
+)
+
+
+def _table() -> str:
+    """Return what stands between the page's markers."""
+    _, _, rest = _PAGE.read_text().partition("<!-- drop-in: begin -->\n")
+    table, _, _ = rest.partition("<!-- drop-in: end -->")
+    return table
 
 
 def _rows() -> dict[str, list[str]]:
     """Return the cells of each row of the page's table, by its first cell."""
-    _, _, rest = _PAGE.read_text().partition("<!-- drop-in: begin -->\n")
-    table, _, _ = rest.partition("<!-- drop-in: end -->")
-    cells = [line.strip("| ").split(" | ") for line in table.splitlines() if line.startswith("|")]
+    lines = [line for line in _table().splitlines() if line.startswith("|")]
+    cells = [line.strip("| ").split(" | ") for line in lines]
     return {first: others for first, *others in cells}
 
 
@@ -38,6 +57,20 @@ def test_the_page_says_of_each_drop_in_job_that_it_runs_with_each_mpi(case: Drop
 
     ran = [cell.startswith("runs, ") for cell in row]
     assert ran == [case.is_of(mpi) for mpi in Mpi]
+
+
+def test_the_pages_columns_are_the_mpis_with_their_versions_in_order() -> None:
+    """Each cell is read by its place in the row."""
+    heads = _rows()["job"]
+
+    assert len(heads) == len(_HEADS) == len(Mpi)
+    for head, form in zip(heads, _HEADS, strict=True):
+        assert re.fullmatch(form, head)
+
+
+def test_the_page_says_when_and_with_what_it_was_measured() -> None:
+    """Day, engine, kernel, cores, and the agent."""
+    assert _MEASURED.search(_table())
 
 
 @pytest.mark.parametrize("mpi", _SAID, ids=lambda mpi: mpi.value)
@@ -53,7 +86,7 @@ def test_versions_are_what_the_images_own_programs_say(mpi: Mpi) -> None:
 
 def test_a_job_that_fails_is_told_in_its_cell_and_one_that_nobody_writes_is_left_out() -> None:
     """The table never says `runs` of what was not seen running."""
-    by_setvars = next(case for case in DROP_INS if case.only is Mpi.INTEL)
+    by_setvars = next(case for case in DROP_INS if case.only == (Mpi.INTEL,))
     sample = DROP_INS[0]
     versions = Versions(mpi="MPICH 4.2.1", openssh="10.0p2", agent="0.1.0")
     seen = [Outcome(mpi=Mpi.MPICH, case=sample, lasted_s=0.0, failure="ends with 7")]

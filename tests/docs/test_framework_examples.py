@@ -18,7 +18,7 @@ def test_a_worker_has_a_slot_for_each_gpu(name: str) -> None:
     """Fewer leave GPUs idle, more put two ranks on one; the launcher asks for none."""
     example = framework_example(name)
 
-    assert example.slots == example.gpus
+    assert example.job.slots == example.gpus
     assert example.launcher_gpus == 0
 
 
@@ -51,7 +51,7 @@ def test_the_launcher_names_no_interface(name: str) -> None:
 @EACH
 def test_the_header_says_what_the_image_must_hold(name: str) -> None:
     """Ours have no CUDA."""
-    header = " ".join(framework_example(name).header.replace("#", " ").split())
+    header = " ".join(framework_example(name).header.split())
 
     assert "The image is yours" in header
     assert "`pip install mpi-agent`" in header

@@ -7,14 +7,8 @@ from textwrap import indent
 
 import pytest
 
-from tests.e2e.manifests import (
-    ExecProbe,
-    HttpProbe,
-    Implementation,
-    MpiJob,
-    TcpProbe,
-    read_manifest,
-)
+from tests.e2e.manifests import read_manifest
+from tests.e2e.mpi_jobs import ExecProbe, HttpProbe, Implementation, MpiJob, TcpProbe
 
 _JOB = """
 apiVersion: kubeflow.org/v2beta1
@@ -57,9 +51,11 @@ initContainers:
 """
 
 
-def _read(directory: Path, *, job: str = "", pod: str = "", container: str = "") -> MpiJob:
+def _read(
+    directory: Path, *, plain: str = _JOB, job: str = "", pod: str = "", container: str = ""
+) -> MpiJob:
     """Return the plain job with lines more: its own, the worker pod's, or its container's."""
-    text = _JOB.strip().replace("spec:\n", "spec:\n" + indent(job.strip(), " " * 2) + "\n", 1)
+    text = plain.strip().replace("spec:\n", "spec:\n" + indent(job.strip(), " " * 2) + "\n", 1)
     text += "\n" + indent(container.strip(), " " * 14)
     text += "\n" + indent(pod.strip(), " " * 10)
     path = directory / "job.yaml"
@@ -79,6 +75,13 @@ def test_what_a_manifest_leaves_out_is_as_the_operator_fills_it_in(tmp_path: Pat
     assert job.worker.argv == ("/usr/sbin/sshd", "-De")
     assert not job.worker.keeps_entrypoint
     assert job.worker.readiness is None
+
+
+def test_a_job_that_does_not_count_its_workers_has_none(tmp_path: Path) -> None:
+    """The launcher is one by itself."""
+    job = _read(tmp_path, plain=_JOB.replace("      replicas: 2\n", ""))
+
+    assert job.workers == 0
 
 
 def test_the_jobs_own_settings_are_read(tmp_path: Path) -> None:

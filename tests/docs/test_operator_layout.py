@@ -1,8 +1,11 @@
-"""What the container tests write in mpi-operator's place, by implementation."""
+"""What the container tests write in mpi-operator's and kubelet's place."""
 
 from __future__ import annotations
 
+import os
+import stat
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -15,9 +18,10 @@ from tests.e2e.operator_texts import (
     search_list,
     service_name,
 )
+from tests.e2e.volumes import lay_volume
 
 _POD = PodTemplate(argv=("true",))
-_JOB = MpiJob(launcher=_POD, worker=_POD, slots=4)
+_JOB = MpiJob(launcher=_POD, worker=_POD, workers=2, slots=4)
 
 
 @pytest.mark.parametrize(
@@ -95,3 +99,27 @@ def test_a_launcher_that_is_a_worker_keeps_its_gpus() -> None:
 
     assert ("NVIDIA_VISIBLE_DEVICES", "") in launcher_variables(_JOB)
     assert "NVIDIA_VISIBLE_DEVICES" not in dict(launcher_variables(as_worker))
+
+
+def test_an_fs_group_may_read_the_files_and_enter_the_directories(tmp_path: Path) -> None:
+    """It gets what it lacks, and nobody loses anything."""
+    lay_volume(tmp_path, {"id_rsa": b"key"}, 0o600, os.getgid())
+
+    modes = {path: stat.S_IMODE(path.stat().st_mode) for path in (tmp_path, *tmp_path.iterdir())}
+    assert modes.pop(tmp_path / "id_rsa") == 0o640
+    assert modes.pop(tmp_path) == 0o3777
+    assert set(modes.values()) == {0o2755}
+
+
+def test_without_an_fs_group_the_keys_are_as_the_operator_has_them(tmp_path: Path) -> None:
+    """Secret volumes are of mode 1777."""
+    lay_volume(tmp_path, {"id_rsa": b"key"}, 0o600)
+
+    assert stat.S_IMODE((tmp_path / "id_rsa").stat().st_mode) == 0o600
+    assert stat.S_IMODE(tmp_path.stat().st_mode) == 0o1777
+
+
+def test_a_group_without_a_user_is_refused() -> None:
+    """What becomes of it depends on the image's own user."""
+    with pytest.raises(ValueError, match="runAsGroup 2000"):
+        PodTemplate(argv=("true",), gid=2000)

@@ -7,8 +7,8 @@ scheduler are read here alone.
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -26,13 +26,14 @@ from tests.builders import (
 from tests.docs.example_manifests import (
     EXAMPLES,
     ROOT,
-    Container,
     Document,
     containers_of,
     document_of,
+    first_container_of,
     header_of,
     mpi_jobs,
     parse_agent_call,
+    pod_of,
 )
 from tests.docs.mpijob_fields import MPI_JOB
 from tests.docs.shapes import problems
@@ -44,24 +45,49 @@ STACKS_OF = {
     "MPICH": (MPICH_STACK,),
     "Intel": (INTEL_STACK,),
 }
+NEEDS_WHAT_IS_NOT_HERE = {
+    *("gang-scheduler-plugins.yaml", "gang-volcano.yaml"),
+    *("horovod.yaml", "nccl-tests.yaml", "pytorch-ddp.yaml"),
+}
+"""A gang scheduler, or GPUs."""
 SIDECARS = (OPERATOR / "sidecar.yaml", EXAMPLES / "sidecar/pod.yaml")
 every_job = pytest.mark.parametrize(
     "path", mpi_jobs(), ids=lambda path: f"{path.parent.name}-{path.stem}"
 )
-every_gang = pytest.mark.parametrize(
-    "path", sorted(OPERATOR.glob("gang-*.yaml")), ids=lambda path: path.stem
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Gang:
+    """What an operator with a gang scheduler takes from a job, and what it adds to its pods.
+
+    Attributes:
+        fields: of schedulingPolicy, as far as they reach the PodGroup.
+        flag: by which the operator is told.
+        mark: the annotation or label by which a pod belongs to its PodGroup.
+    """
+
+    file: str
+    fields: frozenset[str]
+    flag: str
+    mark: str
+
+
+# Source: mpi-operator v0.8.2, pkg/controller/podgroup.go, newPodGroup and decoratePodTemplateSpec.
+GANGS = (
+    Gang(
+        file="gang-volcano.yaml",
+        fields=frozenset({"minAvailable", "queue", "priorityClass", "minResources"}),
+        flag="--gang-scheduling=volcano",
+        mark="the annotation scheduling.k8s.io/group-name",
+    ),
+    Gang(
+        file="gang-scheduler-plugins.yaml",
+        fields=frozenset({"minAvailable", "scheduleTimeoutSeconds", "minResources"}),
+        flag="--gang-scheduling=",
+        mark="the label scheduling.x-k8s.io/pod-group",
+    ),
 )
-
-
-def pod_of(job: Document, role: str) -> dict[str, Any]:
-    """Return the pod's spec of a role."""
-    pod: dict[str, Any] = job["spec"]["mpiReplicaSpecs"][role]["template"]["spec"]
-    return pod
-
-
-def launcher_of(job: Document) -> Container:
-    """Return the launcher's first container, into which the operator mounts its files."""
-    return next(containers_of(pod_of(job, "Launcher")["containers"]))
+every_gang = pytest.mark.parametrize("gang", GANGS, ids=lambda gang: gang.file)
 
 
 @every_job
@@ -90,7 +116,7 @@ def test_the_launchers_line_becomes_a_plan_for_every_slot_of_every_worker(path: 
     job = document_of(path)
     replicas = job["spec"]["mpiReplicaSpecs"]["Worker"]["replicas"]
     hosts = a_host_list(replicas, slots=job["spec"].get("slotsPerWorker", 1))
-    launcher = launcher_of(job)
+    launcher = first_container_of(job, "Launcher")
     program = launcher.argv
     if launcher.agent_call:
         program = parse_agent_call(launcher.agent_call)
@@ -107,10 +133,23 @@ def stacks_of(job: Document, program: tuple[str, ...]) -> tuple[MpiStack | None,
     return stacks if kind_of_program(program) is not ProgramKind.OTHER_LAUNCHER else (None,)
 
 
+def test_every_gang_example_is_looked_at() -> None:
+    """By the tests below."""
+    assert {path.name for path in OPERATOR.glob("gang-*.yaml")} == {gang.file for gang in GANGS}
+
+
 @every_gang
-def test_a_gang_is_the_launcher_and_all_workers(path: Path) -> None:
+def test_a_gang_says_all_that_reaches_its_podgroup_and_nothing_else(gang: Gang) -> None:
+    """Each scheduler has fields that the other has not."""
+    policy = document_of(OPERATOR / gang.file)["spec"]["runPolicy"]["schedulingPolicy"]
+
+    assert policy.keys() == gang.fields
+
+
+@every_gang
+def test_a_gang_is_the_launcher_and_all_workers(gang: Gang) -> None:
     """And what it reserves is what they request together."""
-    job = document_of(path)
+    job = document_of(OPERATOR / gang.file)
     policy = job["spec"]["runPolicy"]["schedulingPolicy"]
     replicas = job["spec"]["mpiReplicaSpecs"]
     counts = {"Launcher": 1, "Worker": replicas["Worker"]["replicas"]}
@@ -128,12 +167,15 @@ def test_a_gang_is_the_launcher_and_all_workers(path: Path) -> None:
 
 
 @every_gang
-def test_a_gang_leaves_to_the_operator_what_it_writes_itself(path: Path) -> None:
-    """The scheduler's name and the group of every pod; the header says by which of its flags."""
-    job = document_of(path)
+def test_a_gang_leaves_to_the_operator_what_it_writes_itself(gang: Gang) -> None:
+    """The scheduler's name and the group of every pod; the header says both, and the flag."""
+    job = document_of(OPERATOR / gang.file)
     replicas = job["spec"]["mpiReplicaSpecs"]
+    header = " ".join(header_of(OPERATOR / gang.file).split())
 
-    assert "--gang-scheduling=" in header_of(path)
+    assert f"`{gang.flag}`" in header
+    assert "overwrites schedulerName" in header
+    assert gang.mark in header
     for role in ("Launcher", "Worker"):
         assert "metadata" not in replicas[role]["template"]
         assert "schedulerName" not in pod_of(job, role)
@@ -142,7 +184,7 @@ def test_a_gang_leaves_to_the_operator_what_it_writes_itself(path: Path) -> None
 def test_the_launcher_that_waits_is_made_by_the_workers_own_word() -> None:
     """Without a readiness probe a container is Ready as soon as it runs."""
     job = document_of(OPERATOR / "wait-for-workers.yaml")
-    worker = next(containers_of(pod_of(job, "Worker")))
+    worker = first_container_of(job, "Worker")
 
     assert job["spec"]["launcherCreationPolicy"] == "WaitForWorkersReady"
     assert worker.fields["readinessProbe"]["exec"]["command"] == ["mpi-agent", "ready"]
@@ -174,7 +216,7 @@ def test_the_hardened_pods_are_what_a_restricted_namespace_asks_for() -> None:
 def test_the_first_container_of_a_worker_is_never_the_sidecar() -> None:
     """The operator mounts the job's keys into `containers[0]`, and into no other."""
     for path in mpi_jobs():
-        first = next(containers_of(pod_of(document_of(path), "Worker")["containers"]))
+        first = first_container_of(document_of(path), "Worker")
         assert first.agent_call[:1] != ("sidecar",)
         assert not first.fields.get("restartPolicy")
 
@@ -192,6 +234,14 @@ def test_a_sidecar_may_read_what_the_ranks_beside_it_have_in_their_environment(p
     assert {"runAsUser", "runAsGroup"} <= pod["securityContext"].keys()
     for container in containers_of(pod):
         assert "runAsUser" not in container.fields.get("securityContext", {})
+
+
+def test_every_example_is_run_by_a_container_test_or_needs_what_is_not_here() -> None:
+    """No example is left out in silence; tests of pages read those that are not run."""
+    tests = "".join(path.read_text() for path in (ROOT / "tests/e2e").glob("test_*.py"))
+    names = {path.name for path in OPERATOR.glob("*.yaml")}
+
+    assert {name for name in names if f'"{name}"' not in tests} == NEEDS_WHAT_IS_NOT_HERE
 
 
 def test_the_page_leads_to_every_example() -> None:

@@ -60,6 +60,20 @@ COMMANDS = (
 )
 
 
+VARIABLES_ALONE = (
+    "",
+    "## Variables without a flag",
+    "",
+    "| variable | default | meaning |",
+    "| --- | --- | --- |",
+    "| `MPI_AGENT_SHIM` |  | `off`, `no`, `false` (also `Off` or `OFF`) or `0`: the `mpirun` and "
+    "`sshd` that stand in front of the real ones in [our images](../../images/README.md) step "
+    "aside; the agent sets it for what it starts. |",
+    "| `MPI_AGENT_TRACEBACK` |  | Anything but nothing: an error that is a bug of the agent (code "
+    "70) is shown with its traceback. |",
+)
+
+
 def settings_page() -> str:
     """Return the text of docs/reference/settings.md as the table of settings demands it."""
     lines = [
@@ -79,7 +93,7 @@ def settings_page() -> str:
             flag = f"{row.flag}{value}".replace("|", "\\|")
             default = f"`{row.default}`" if row.default else ""
             lines += [f"| `{flag}` | `{variable_of(row.name)}` | {default} | {row.help} |"]
-    return "\n".join(lines) + "\n"
+    return "\n".join([*lines, *VARIABLES_ALONE]) + "\n"
 
 
 def metrics_page() -> str:

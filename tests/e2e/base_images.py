@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import os
 import shutil
-import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
 from enum import Enum
 from pathlib import Path
 
+from tests.e2e.commands import run_within
 from tests.e2e.engine import Engine, NoEngineError, find_engine, require_podman
 
 __all__ = ["Debian", "engine_with_bases"]
@@ -62,9 +62,9 @@ def engine_with_bases(directory: Path) -> Iterator[Engine]:
 
 def _ensure_base_image(debian: Debian, directory: Path) -> None:
     """Make sure that the release's base image is in local storage."""
-    if _run("podman", "image", "exists", debian.image).returncode == 0:
+    if _works("podman", "image", "exists", debian.image):
         return
-    if _run("podman", "pull", "--quiet", debian.image).returncode == 0:
+    if _works("podman", "pull", "--quiet", debian.image):
         return
     if shutil.which("debootstrap") is None:
         raise NoEngineError(f"cannot make {debian.image}: debootstrap is not installed")
@@ -96,14 +96,20 @@ def _teach_pip(root: Path) -> None:
     (root / "etc/pip.conf").write_text("\n".join(lines) + "\n")
 
 
-def _run(*argv: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        argv, capture_output=True, text=True, errors="replace", timeout=_LIMIT_S, check=False
-    )
+def _works(*argv: str) -> bool:
+    try:
+        return run_within(_LIMIT_S, *argv).returncode == 0
+    except TimeoutError:
+        return False
 
 
 def _must(*argv: str) -> None:
-    ended = _run(*argv)
-    if ended.returncode != 0:
-        last = (ended.stdout + ended.stderr).strip().splitlines()[-1:]
-        raise NoEngineError(f"cannot make a base image: {argv[0]} failed: {' '.join(last)}")
+    try:
+        ended = run_within(_LIMIT_S, *argv)
+    except TimeoutError:
+        why = f"is not over within {_LIMIT_S:g} s"
+    else:
+        if ended.returncode == 0:
+            return
+        why = f"failed: {' '.join((ended.stdout + ended.stderr).strip().splitlines()[-1:])}"
+    raise NoEngineError(f"cannot make a base image: {argv[0]} {why}")

@@ -9,28 +9,23 @@ Source: mpi-operator v0.8.2, examples/v2beta1/pi/pi.yaml and pi-mpich.yaml, read
 from __future__ import annotations
 
 import json
-import re
 from dataclasses import dataclass, replace
-from functools import partial
 
 from tests.e2e.images import Mpi
+from tests.e2e.leftovers import PROGRAM, wait_until_idle
 from tests.e2e.mpi_jobs import ExecProbe, MpiJob, PodTemplate, TcpProbe
 from tests.e2e.operator_cluster import Ended, OperatorJob
 from tests.e2e.placements import hosts_of_ranks
-from tests.e2e.pods import Pod
-from tests.waiting import wait_until
 
 __all__ = [
     "CELLS",
     "DROP_INS",
     "PI",
-    "PROGRAM",
     "DropIn",
     "assert_nothing_is_left",
     "assert_the_sentence_is_last",
 ]
 
-PROGRAM = "/home/mpiuser/pi"
 _UID = 1000
 _HOME_SSH = "/home/mpiuser/.ssh"
 _ROOT_SSH = "/root/.ssh"
@@ -38,11 +33,8 @@ _SSHD = ("/usr/sbin/sshd", "-De")
 _SSHD_OF_MPIUSER = (*_SSHD, "-f", "/home/mpiuser/.sshd_config")
 _TCP = TcpProbe(port=2222)
 _SETVARS = "source /opt/intel/oneapi/setvars.sh"
-_IDLE_LIMIT_S = 5.0
-_OF_A_PROGRAM = re.compile(
-    r"\b(mpirun|mpiexec\S*|prterun|orted|prted|hydra_pmi_proxy|hydra_bstrap_proxy)\b"
-    rf"|{PROGRAM}\b|/opt/user/"
-)
+_ALL = tuple(Mpi)
+_ONE_OF_EACH_KIND = (Mpi.OPEN_MPI_5, Mpi.MPICH)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,21 +46,21 @@ class DropIn:
         title: the row of the table.
         job: for any MPI; `job_for` says for which.
         np: the number behind its `-n`.
-        only: the MPI whose users alone write such a job; None for all of them.
+        only: the MPIs that it is run with.
     """
 
     name: str
     title: str
     job: MpiJob
     np: int
-    only: Mpi | None = None
+    only: tuple[Mpi, ...] = _ALL
 
     def __str__(self) -> str:
         return self.name
 
     def is_of(self, mpi: Mpi) -> bool:
-        """Return whether users of an MPI write such a job."""
-        return self.only in (None, mpi)
+        """Return whether it is run with an MPI."""
+        return mpi in self.only
 
     def job_for(self, mpi: Mpi) -> MpiJob:
         """Return the job with the name that the operator has for an MPI."""
@@ -106,16 +98,7 @@ def assert_nothing_is_left(running: OperatorJob) -> None:
     """Check that all workers run on, and soon without any process of the program."""
     for worker in running.workers:
         assert worker.is_running(), worker.log()
-        wait_until(
-            f"nothing of the program runs on {worker.hostname}",
-            partial(_is_idle, worker),
-            limit_s=_IDLE_LIMIT_S,
-        )
-
-
-def _is_idle(pod: Pod) -> bool:
-    others = (command for command in pod.commands() if "mpi-agent" not in command)
-    return not any(_OF_A_PROGRAM.search(command) for command in others)
+        wait_until_idle(worker)
 
 
 def _mpirun(np: int) -> tuple[str, ...]:
@@ -190,14 +173,21 @@ DROP_INS = (
     ),
     DropIn(
         name="launcher-as-worker",
-        title="`runLauncherAsWorker: true`",
-        job=replace(PI, launcher=replace(PI.launcher, argv=_mpirun(6)), launcher_is_worker=True),
+        title="`runLauncherAsWorker: true`, uid 1000",
+        job=_with_launcher(replace(PI, launcher_is_worker=True), *_mpirun(6)),
         np=6,
     ),
     DropIn(
+        name="launcher-as-worker-root",
+        title="`runLauncherAsWorker: true`, root, keys at `/root/.ssh`",
+        job=_with_launcher(replace(_AS_ROOT, launcher_is_worker=True), *_mpirun(6)),
+        np=6,
+        only=_ONE_OF_EACH_KIND,
+    ),
+    DropIn(
         name="cluster-domain",
-        title="operator with `--cluster-domain cluster.local`",
-        job=replace(PI, cluster_domain="cluster.local"),
+        title="operator with `--cluster-domain example.org`, in a cluster of that domain",
+        job=replace(PI, cluster_domain="example.org"),
         np=4,
     ),
     DropIn(
@@ -223,22 +213,24 @@ DROP_INS = (
         title='launcher `bash -c "mpirun ..."`',
         job=_with_launcher(PI, "bash", "-c", " ".join(_mpirun(4))),
         np=4,
+        only=_ONE_OF_EACH_KIND,
     ),
     DropIn(
         name="by-setvars",
         title='launcher `bash -c "source /opt/intel/oneapi/setvars.sh && mpirun -n 2 ..."`',
         job=_with_launcher(_SAMPLE, "bash", "-c", f"{_SETVARS} && {' '.join(_mpirun(2))}"),
         np=2,
-        only=Mpi.INTEL,
+        only=(Mpi.INTEL,),
     ),
     DropIn(
         name="fewer-than-slots",
         title="`mpirun -n 3` on 2 workers with 2 slots each",
         job=_with_launcher(PI, *_mpirun(3)),
         np=3,
+        only=_ONE_OF_EACH_KIND,
     ),
 )
 """In the order of the table."""
 
 CELLS = tuple((mpi, case) for mpi in Mpi for case in DROP_INS if case.is_of(mpi))
-"""Every case with every MPI whose users write it; an MPI's cases stand together."""
+"""Every case with every MPI that it is run with; an MPI's cases stand together."""

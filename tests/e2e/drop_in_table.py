@@ -36,7 +36,7 @@ _OF_MPI: Mapping[Mpi, tuple[str, re.Pattern[str]]] = {
     Mpi.MPICH: ("MPICH", re.compile(r"Version:\s+([0-9.]+)")),
     Mpi.INTEL: ("Intel MPI", re.compile(r"Version ([0-9.]+)")),
 }
-_NOT_WRITTEN = "-"
+_NOT_RUN = "-"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -96,7 +96,8 @@ def table_of(
         "Each row is a job for mpi-operator in which the name of the image alone was changed, its "
         "program a C program that computes pi.",
         "`runs` is exit code 0, pi, each rank on the host that the hostfile's order and slots give "
-        "it, the ending as the last line of the log, and no process left on the workers.",
+        "it, the ending as the last line of the log, and no process left on the workers; `-` is a "
+        "job that is not run with this MPI.",
         "",
         f"{measured_with}, mpi-agent {', '.join(agents)}.",
         "Seconds are from the start of the first container to the last process's end, with the "
@@ -106,8 +107,8 @@ def table_of(
         _row(*["---"] * (len(head) + 1)),
     ]
     for case in DROP_INS:
-        of_case = [cells.get((case.name, mpi), _NOT_WRITTEN) for mpi in versions]
-        if set(of_case) != {_NOT_WRITTEN}:
+        of_case = [cells.get((case.name, mpi), _NOT_RUN) for mpi in versions]
+        if set(of_case) != {_NOT_RUN}:
             lines.append(_row(case.title, *of_case))
     return "\n".join(lines) + "\n"
 

@@ -13,9 +13,20 @@ import subprocess
 from dataclasses import dataclass
 from pathlib import Path
 
-__all__ = ["Engine", "EngineError", "NoEngineError", "find_engine", "require_podman"]
+from tests.e2e.commands import run_within
+
+__all__ = [
+    "Engine",
+    "EngineError",
+    "EngineTimeoutError",
+    "NoEngineError",
+    "find_engine",
+    "require_podman",
+]
 
 COMMAND_LIMIT_S = 600.0
+BUILD_LIMIT_S = 1800.0
+_LAST_LINES = 30
 
 # Kubernetes writes a pod's /etc/hosts from nothing; podman would copy the machine's.
 _SETTINGS = """[containers]
@@ -36,6 +47,10 @@ _HIDE_CGROUP2 = "umount /sys/fs/cgroup/unified && echo hidden && exec cat"
 
 class EngineError(Exception):
     """An engine's command failed; the text holds the command and its last words."""
+
+
+class EngineTimeoutError(EngineError, TimeoutError):
+    """A command was not over at its limit, and has been ended."""
 
 
 class NoEngineError(Exception):
@@ -115,18 +130,17 @@ class Engine:
     def ask(
         self, *arguments: str, limit_s: float = COMMAND_LIMIT_S
     ) -> subprocess.CompletedProcess[str]:
-        """Return how `podman ARGUMENTS` ended, whatever that was."""
+        """Return how `podman ARGUMENTS` ended, whatever that was.
+
+        Raises:
+            EngineTimeoutError: it did not end within the limit by itself.
+        """
         prefix = self._mounts.prefix if self._mounts is not None else ()
-        return subprocess.run(
-            [*prefix, "podman", *arguments],
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            errors="replace",
-            env=self._environment,
-            timeout=limit_s,
-            check=False,
-        )
+        argv = (*prefix, "podman", *arguments)
+        try:
+            return run_within(limit_s, *argv, environment=self._environment)
+        except TimeoutError as error:
+            raise EngineTimeoutError(str(error)) from None
 
     def do(self, *arguments: str, limit_s: float = COMMAND_LIMIT_S) -> str:
         """Return what `podman ARGUMENTS` printed.
@@ -136,7 +150,7 @@ class Engine:
         """
         ended = self.ask(*arguments, limit_s=limit_s)
         if ended.returncode != 0:
-            words = "\n".join((ended.stdout + ended.stderr).splitlines()[-30:])
+            words = _last_words(ended.stdout + ended.stderr)
             raise EngineError(f"podman {' '.join(arguments)}: {ended.returncode}\n{words}")
         return ended.stdout.strip()
 
@@ -145,12 +159,13 @@ class Engine:
         return self.do("run", "--detach", *self._run_options, *arguments)
 
     def output_of(self, image: str, *argv: str, options: tuple[str, ...] = ()) -> str:
-        """Return what a command prints in a container of its own.
+        """Return what a command prints in a container of its own, which ends at the limit.
 
         Args:
             options: what else the engine is told, in its own words.
         """
-        return self.do("run", "--rm", *self._run_options, *options, image, *argv)
+        limit = f"--timeout={COMMAND_LIMIT_S:.0f}"
+        return self.do("run", "--rm", limit, *self._run_options, *options, image, *argv)
 
     def build(
         self,
@@ -172,7 +187,7 @@ class Engine:
         if target:
             options.append(f"--target={target}")
         command = ("build", "--isolation=chroot", "--layers", "--quiet", f"--tag={tag}")
-        self.do(*command, *options, f"--file={dockerfile}", str(context))
+        self.do(*(*command, *options, f"--file={dockerfile}", str(context)), limit_s=BUILD_LIMIT_S)
         return tag
 
     def try_out(self, image: str) -> None:
@@ -195,6 +210,10 @@ class Engine:
         """End what this engine keeps alive."""
         if self._mounts is not None:
             self._mounts.close()
+
+
+def _last_words(text: str) -> str:
+    return "\n".join(text.splitlines()[-_LAST_LINES:])
 
 
 def require_podman() -> None:
@@ -222,7 +241,7 @@ def find_engine(directory: Path, image: str) -> Engine:
             continue
         try:
             engine.try_out(image)
-        except (EngineError, subprocess.TimeoutExpired) as error:
+        except EngineError as error:
             engine.close()
             answers.append(f"{way.title}: {str(error).splitlines()[-1]}")
         else:

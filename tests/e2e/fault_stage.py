@@ -25,9 +25,9 @@ from tests.e2e.faults import (
     Fault,
     HostIs,
     Scene,
-    is_of_the_job,
 )
 from tests.e2e.images import Images, Mpi
+from tests.e2e.leftovers import count_left, wait_until_idle
 from tests.e2e.mpi_jobs import MpiJob
 from tests.e2e.operator_cluster import OperatorJob
 from tests.e2e.pods import Pod
@@ -39,7 +39,7 @@ _PROGRAMS = Path(__file__).parent / "programs"
 _PYTHON = "/opt/user/bin/python"
 _WORKERS, _SLOTS = 3, 2
 _START_LIMIT_S = 60.0
-_IDLE_LIMIT_S = 15.0
+_LEASE_OVER_S = LAUNCHER_GONE_S + 30.0
 _SECOND_STEPS = 30
 _LIMITS = ("--memory=400m", "--memory-swap=400m")
 _ENDING = re.compile(r"\bmpi-agent: .*\bverdict=(\w+) code=")
@@ -118,17 +118,10 @@ class Stage:
             began_s = time.monotonic()
             launcher.fall_silent()
             launcher.kill()
-            self._wait_until_idle(*self._workers.values())
+            wait_until_idle(*self._workers.values(), limit_s=_LEASE_OVER_S)
             return time.monotonic() - began_s
         finally:
             self._remove(launcher)
-
-    def _wait_until_idle(self, *pods: Pod) -> None:
-        wait_until(
-            "nothing of the job is left",
-            lambda: not any(_count_in(pod) for pod in pods),
-            limit_s=LAUNCHER_GONE_S + _IDLE_LIMIT_S,
-        )
 
     def _prepare(self) -> None:
         for path in self._orders.iterdir():
@@ -191,7 +184,7 @@ class Stage:
 
     def _count_in_reach(self, fault: Fault) -> int:
         return sum(
-            _count_in(pod)
+            count_left(pod)
             for hostname, pod in self._workers.items()
             if hostname != self.victim or fault.host is HostIs.IN_REACH
         )
@@ -204,8 +197,8 @@ class Stage:
         if fault.host is HostIs.FROZEN:
             victim.unpause()
         with contextlib.suppress(AssertionError):
-            self._wait_until_idle(victim)
-        return _count_in(victim)
+            wait_until_idle(victim, limit_s=_LEASE_OVER_S)
+        return count_left(victim)
 
     def _recover(self, fault: Fault) -> None:
         """Leave workers on which nothing of the job is left."""
@@ -216,7 +209,7 @@ class Stage:
             self._remove(victim)
         elif fault.host is HostIs.CUT_OFF:
             victim.speak_again()
-        if any(not pod.is_running() or _count_in(pod) for pod in self._workers.values()):
+        if any(not pod.is_running() or count_left(pod) for pod in self._workers.values()):
             for pod in tuple(self._workers.values()):
                 self._remove(pod)
 
@@ -262,10 +255,6 @@ def _code_of(launcher: Pod, limit_s: float) -> int | None:
 
 def _runs_in(pod: Pod) -> int:
     return pod.log().count("mpi-agent: a run began ")
-
-
-def _count_in(pod: Pod) -> int:
-    return sum(map(is_of_the_job, pod.commands()))
 
 
 def _first_word_after(launcher: Pod, moment: float) -> float | None:

@@ -29,7 +29,6 @@ __all__ = [
     "Fault",
     "HostIs",
     "Scene",
-    "is_of_the_job",
 ]
 
 FAULTY_RANK = 4
@@ -43,12 +42,6 @@ _SHORT_GRACE_S = 3.0  # what a second request leaves of it
 
 _DAEMON = re.compile(r"^\S*\b(orted|prted|hydra_pmi_proxy|hydra_bstrap_proxy)\b")
 _MPIRUN = re.compile(r"^\S*\b(mpirun|mpiexec|orterun|prterun)\S*( |$)")
-_OF_THE_JOB = re.compile(r"/programs/|\b(orted|prted|hydra_pmi_proxy|hydra_bstrap_proxy)\b")
-
-
-def is_of_the_job(command: str) -> bool:
-    """Return whether a command line on a worker is a rank's, a daemon's, or their shell's."""
-    return _OF_THE_JOB.search(command) is not None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,7 +7,7 @@ from functools import cache
 from pathlib import Path
 
 from tests.e2e.base_images import Debian
-from tests.e2e.engine import Engine
+from tests.e2e.engine import Engine, EngineError
 from tests.e2e.mpi_jobs import Implementation
 
 __all__ = ["EXAMPLE", "OPEN_MPIS", "REPOSITORY", "Images", "Mpi"]
@@ -54,11 +54,14 @@ OPEN_MPIS = (Mpi.OPEN_MPI_4, Mpi.OPEN_MPI_5)
 
 
 class Images:
-    """Builds each image when it is first asked for; layers are kept between test runs."""
+    """Builds each image when it is first asked for; layers are kept between test runs.
+
+    What could not be built is not tried again: everybody who asks gets the same EngineError.
+    """
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
-        self._build = cache(self._build_once)
+        self._outcome = cache(self._build_once)
 
     def reference(self, mpi: Mpi) -> str:
         """Return the image that people start from."""
@@ -130,8 +133,19 @@ class Images:
         dockerfile, base = _DOCKERFILES / "Dockerfile.no-openssh", self.wrapper(debian)
         return self._build(f"no-openssh:{debian.value}", EXAMPLE, dockerfile, BASE=base)
 
-    def _build_once(
+    def _build(
         self, name: str, context: Path, dockerfile: Path, *, target: str = "", **arguments: str
     ) -> str:
+        outcome = self._outcome(name, context, dockerfile, target=target, **arguments)
+        if isinstance(outcome, EngineError):
+            raise EngineError(str(outcome)) from outcome
+        return outcome
+
+    def _build_once(
+        self, name: str, context: Path, dockerfile: Path, *, target: str, **arguments: str
+    ) -> str | EngineError:
         tag = f"localhost/mpi-agent-e2e/{name}"
-        return self._engine.build(context, dockerfile, tag, target=target, **arguments)
+        try:
+            return self._engine.build(context, dockerfile, tag, target=target, **arguments)
+        except EngineError as error:
+            return error

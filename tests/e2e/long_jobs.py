@@ -1,23 +1,21 @@
-"""Jobs that stay until something ends them, and what is left of them on their workers."""
+"""Jobs that stay until something ends them."""
 
 from __future__ import annotations
 
-import re
-from functools import partial
 from pathlib import Path
 
 from mpi_agent.setting_words import Backend
 from tests.e2e.confinement import Cell, PodUser, job_of
+from tests.e2e.leftovers import has_a_program
 from tests.e2e.mpi_jobs import MpiJob
 from tests.e2e.operator_cluster import OperatorJob
 from tests.e2e.pods import Pod
 from tests.waiting import wait_until
 
-__all__ = ["argv_of", "has_a_program", "job_running", "start", "wait_until_idle"]
+__all__ = ["argv_of", "job_running", "start"]
 
 _PROGRAMS = Path(__file__).parent / "programs"
-_START_LIMIT_S = 40.0
-_OF_A_PROGRAM = re.compile(r"/programs/|left-behind|\b(orted|prted)\b")
+_START_LIMIT_S = 60.0
 
 
 def argv_of(program: str) -> tuple[str, ...]:
@@ -63,22 +61,3 @@ def start(running: OperatorJob, *worker_options: str) -> Pod:
     assert launcher.is_running()
     assert all(has_a_program(worker) for worker in running.workers)
     return launcher
-
-
-def has_a_program(pod: Pod) -> bool:
-    """Return whether a rank, a daemon, or a process that a rank left behind is in the pod."""
-    return any(_OF_A_PROGRAM.search(command) for command in pod.commands())
-
-
-def wait_until_idle(*pods: Pod, limit_s: float) -> None:
-    """Return once nothing of any program is left in the pods."""
-    for pod in pods:
-        wait_until(
-            f"nothing of a program runs on {pod.hostname}",
-            partial(_is_idle, pod),
-            limit_s=limit_s,
-        )
-
-
-def _is_idle(pod: Pod) -> bool:
-    return not has_a_program(pod)

@@ -1,4 +1,4 @@
-"""Reads the pods of a manifest."""
+"""Reads the pods of a manifest; `tests.docs.mpijob_fields` knows the same fields of a pod."""
 
 from __future__ import annotations
 
@@ -9,22 +9,11 @@ from tests.e2e.mpi_jobs import ExecProbe, HttpProbe, PodTemplate, Probe, TcpProb
 
 __all__ = ["ReadPod", "read_pod"]
 
-_WITHOUT_MEANING_IN_A_POD = (
-    "affinity",
-    "automountServiceAccountToken",
-    "nodeSelector",
-    "priorityClassName",
-    "restartPolicy",
-    "schedulerName",
-    "terminationGracePeriodSeconds",
-    "tolerations",
-)
-_WITHOUT_MEANING_IN_A_CONTAINER = ("imagePullPolicy", "name", "resources")
+_WITHOUT_MEANING_IN_A_CONTAINER = ("name", "resources")
 _WITHOUT_MEANING_IN_A_PROBE = (
     "failureThreshold",
     "initialDelaySeconds",
     "periodSeconds",
-    "successThreshold",
     "timeoutSeconds",
 )
 
@@ -56,7 +45,6 @@ def read_pod(fields: Fields, default: tuple[str, ...] = ()) -> ReadPod:
     """
     with fields, fields.part("spec") as spec:
         fields.pass_over("metadata")
-        spec.pass_over(*_WITHOUT_MEANING_IN_A_POD)
         with spec.part("securityContext") as security:
             fs_group = security.take("fsGroup", None)
             _pass_over_seccomp(security)
@@ -150,7 +138,6 @@ def _pass_over_seccomp(security: Fields) -> None:
 def _named_ports(fields: Fields) -> dict[str, int]:
     named = {}
     for port in fields.parts("ports"):
-        port.pass_over("protocol")
         named[port.take("name", "")] = port.take("containerPort")
     return named
 

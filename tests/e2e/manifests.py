@@ -13,26 +13,9 @@ import yaml
 
 from tests.e2e.manifest_fields import Fields
 from tests.e2e.manifest_pods import ReadPod, read_pod
-from tests.e2e.mpi_jobs import (
-    ExecProbe,
-    HttpProbe,
-    Implementation,
-    MpiJob,
-    PodTemplate,
-    Probe,
-    TcpProbe,
-)
+from tests.e2e.mpi_jobs import Implementation, MpiJob
 
-__all__ = [
-    "ExecProbe",
-    "HttpProbe",
-    "Implementation",
-    "MpiJob",
-    "PodTemplate",
-    "Probe",
-    "TcpProbe",
-    "read_manifest",
-]
+__all__ = ["read_manifest"]
 
 _INJECTED_WORKER_COMMAND = ("/usr/sbin/sshd", "-De")
 _POLICIES = {"AtStartup": False, "WaitForWorkersReady": True}
@@ -75,8 +58,10 @@ def _job_of(spec: Fields) -> MpiJob:
     with spec, spec.part("mpiReplicaSpecs") as replicas:
         with spec.part("runPolicy") as policy:
             policy.pass_over(*_WITHOUT_MEANING_IN_A_RUN_POLICY)
-        launchers, launcher = _replicas(replicas.part("Launcher"))
-        workers, worker = _replicas(replicas.part("Worker"), default=_INJECTED_WORKER_COMMAND)
+        launchers, launcher = _replicas(replicas.part("Launcher"), count=1)
+        workers, worker = _replicas(
+            replicas.part("Worker"), count=0, command=_INJECTED_WORKER_COMMAND
+        )
         if launchers != 1:
             raise replicas.refuse("there is one launcher")
         if launcher.fs_group != worker.fs_group:
@@ -95,7 +80,8 @@ def _job_of(spec: Fields) -> MpiJob:
         )
 
 
-def _replicas(fields: Fields, default: tuple[str, ...] = ()) -> tuple[int, ReadPod]:
+def _replicas(fields: Fields, *, count: int, command: tuple[str, ...] = ()) -> tuple[int, ReadPod]:
+    """Return how many pods of a role there are, and what each is; both have defaults."""
     with fields:
         fields.pass_over("restartPolicy")
-        return fields.take("replicas", 1), read_pod(fields.part("template"), default)
+        return fields.take("replicas", count), read_pod(fields.part("template"), command)

@@ -60,7 +60,8 @@ class PodTemplate:
         keeps_entrypoint: whether `argv` is `args` alone, behind the image's own entrypoint.
         image: its name; empty for the image that the job is run with.
         uid: whom it runs as; None leaves it to the image.
-        gid: the group it runs as; None leaves it to the image and to the uid.
+        gid: the group it runs as; None leaves it to the image and to the uid. Without a uid there
+            is none: what Kubernetes makes of that depends on the image's own user.
         readiness: None where a container that runs is ready.
         liveness: what kubelet would ask later; here only tests ask.
         variables: its `env`.
@@ -87,6 +88,10 @@ class PodTemplate:
     shares_processes: bool = False
     options: tuple[str, ...] = ()
 
+    def __post_init__(self) -> None:
+        if self.gid is not None and self.uid is None:
+            raise ValueError(f"cannot lay out runAsGroup {self.gid}: there is no runAsUser")
+
     def with_image(self, written: str, built: str) -> PodTemplate:
         """Return the pod with an image that is here in place of the one it names."""
         sidecar = self.sidecar.with_image(written, built) if self.sidecar is not None else None
@@ -96,7 +101,7 @@ class PodTemplate:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MpiJob:
-    """A job, and the settings of the operator that runs it.
+    """A job, and the settings of the operator that runs it; the defaults are the operator's.
 
     Attributes:
         launcher_is_worker: `runLauncherAsWorker`: the launcher is the first host.
@@ -108,9 +113,9 @@ class MpiJob:
 
     launcher: PodTemplate
     worker: PodTemplate
+    workers: int
     implementation: Implementation = Implementation.OPEN_MPI
-    workers: int = 3
-    slots: int = 2
+    slots: int = 1
     ssh_mount: str = "/root/.ssh"
     launcher_is_worker: bool = False
     waits_for_workers: bool = False

@@ -5,7 +5,8 @@ cluster's DNS. Each job has a name and a network of its own, and takes all with 
 
 What differs from a cluster: a name stays when its pod is ready no more; `discover_hosts.sh` lists
 all hosts from the beginning; a pod's own whole name is in the DNS alone, not in its /etc/hosts as
-well; a sidecar starts after its worker, whose first process is process 1 of both.
+well; a sidecar starts after its worker, whose first process is process 1 of both; an emptyDir
+is not of the fsGroup.
 
 Source: mpi-operator v0.8.2, pkg/controller/mpi_job_controller.go; a mounted Secret on kubelet 1.36.
 """
@@ -14,6 +15,7 @@ from __future__ import annotations
 
 import secrets
 from collections import Counter
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -33,7 +35,7 @@ from tests.e2e.operator_texts import (
 )
 from tests.e2e.pod_options import options_of
 from tests.e2e.pods import Pod
-from tests.e2e.volumes import key_mode, lay_volume, new_ssh_secret
+from tests.e2e.volumes import give_to_group, key_mode, lay_volume, new_ssh_secret
 from tests.waiting import wait_until
 
 __all__ = ["Ended", "OperatorJob"]
@@ -42,6 +44,8 @@ __all__ = ["Ended", "OperatorJob"]
 # one try in thirty is lost on the way (aardvark-dns 1.4, 2026-11), which by default costs 5 s.
 _RESOLVER = ("--dns-option=ndots:5", "--dns-option=timeout:1")
 _READY_LIMIT_S = 60.0
+_PROBE_PAUSE_S = 0.5  # an exec probe starts a program in the worker; kubelet waits for seconds
+_JOB_LIMIT_S = 120.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,13 +71,13 @@ class OperatorJob:
     def __enter__(self) -> Self:
         self._directory.mkdir()
         keys = new_ssh_secret(self._directory)
-        mode = key_mode(self._job)
-        lay_volume(self._directory / "ssh", keys, mode, self._job.fs_group)
+        group = self._job.fs_group
+        lay_volume(self._directory / "ssh", keys, key_mode(self._job), group)
         names = [service_name(self._job, self.name, host) for host in self.hosts]
         hostfile = {"hostfile": hostfile_text(self._job, names).encode()}
         script = {"discover_hosts.sh": discover_hosts_text(names).encode()}
-        lay_volume(self._directory / "mpi", hostfile, 0o444)
-        lay_volume(self._directory / "mpi", script, 0o555)
+        lay_volume(self._directory / "mpi", hostfile, 0o444, group)
+        lay_volume(self._directory / "mpi", script, 0o555, group)
         self._engine.do("network", "create", self._prefix)
         return self
 
@@ -86,10 +90,11 @@ class OperatorJob:
         every = [one for pod in self._pods for one in pod.containers]
         if error is not None:
             for one in every:
-                error.add_note(f"---- log of {one.title}\n{one.log()[-6000:]}")
-        for one in every:
-            self._engine.ask("rm", "--force", "--time=0", one.name)
-        self._engine.ask("network", "rm", "--force", self._prefix)
+                error.add_note(f"---- log of {one.title}\n{one.last_words()}")
+        with ExitStack() as stack:  # goes on where one of them fails; the last comes first
+            stack.callback(self._engine.ask, "network", "rm", "--force", self._prefix)
+            for one in reversed(every):
+                stack.callback(self._engine.ask, "rm", "--force", "--time=0", one.name)
 
     @property
     def network(self) -> str:
@@ -164,7 +169,7 @@ class OperatorJob:
             self._engine.do("rm", "--force", "--time=0", one.name)
         self._pods.remove(pod)
 
-    def ended(self, launcher: Pod, *, limit_s: float = 60.0) -> Ended:
+    def ended(self, launcher: Pod, *, limit_s: float = _JOB_LIMIT_S) -> Ended:
         """Wait for the launcher's end and return it."""
         return Ended(
             code=launcher.wait(limit_s),
@@ -173,12 +178,17 @@ class OperatorJob:
         )
 
     def wait_until_ready(self, *, limit_s: float = _READY_LIMIT_S) -> None:
-        """Wait until every container of every worker is ready, as its probe tells it."""
+        """Wait until every container of every worker is ready, as its probe tells it.
+
+        Raises:
+            AssertionError: one was not within the limit, or ended; the text holds its log.
+        """
         for worker in self.workers:
             wait_until(
                 f"{worker.hostname} is ready",
                 partial(self._is_ready, worker),
                 limit_s=limit_s,
+                pause_s=_PROBE_PAUSE_S,
             )
 
     def run(self) -> Ended:
@@ -200,8 +210,9 @@ class OperatorJob:
         launcher = self.start_launcher()
         wait_until(
             "every worker is ready, or the launcher has ended",
-            lambda: self._name_the_ready(nameless) or not launcher.is_running(),
+            lambda: not launcher.is_running() or self._name_the_ready(nameless),
             limit_s=_READY_LIMIT_S,
+            pause_s=_PROBE_PAUSE_S,
         )
         return self.ended(launcher)
 
@@ -222,6 +233,8 @@ class OperatorJob:
         return tuple(f"{option}={name}" for name in names)
 
     def _is_ready(self, worker: Pod) -> bool:
+        for one in worker.containers:
+            assert one.is_running(), f"{one.title} has ended\n{one.last_words()}"
         main, sidecar = self._job.worker, self._job.worker.sidecar
         if sidecar is not None and worker.sidecar is not None:
             return worker.sidecar.answers(sidecar.readiness) and worker.answers(main.readiness)
@@ -269,6 +282,8 @@ class OperatorJob:
         directory = self._directory / "claims" / name
         directory.mkdir(parents=True, exist_ok=True)
         directory.chmod(0o777)
+        if self._job.fs_group is not None:
+            give_to_group(directory, self._job.fs_group, is_read_only=False)
         return directory
 
 

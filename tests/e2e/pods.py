@@ -6,13 +6,16 @@ import socket
 import subprocess
 import urllib.request
 
-from tests.e2e.engine import Engine
+from tests.e2e.engine import Engine, EngineError, EngineTimeoutError
 from tests.e2e.mpi_jobs import ExecProbe, Probe, TcpProbe
 
 __all__ = ["Pod"]
 
-
 _PROBE_LIMIT_S = 1.0
+_PAGE_LIMIT_S = 5.0
+_LAST_WORDS = 6000
+# A proxy that this machine uses knows nothing of the pods' addresses.
+_DIRECTLY = urllib.request.build_opener(urllib.request.ProxyHandler({}))
 
 
 class Pod:
@@ -52,16 +55,33 @@ class Pod:
             if isinstance(probe, TcpProbe):
                 socket.create_connection((self.address(), probe.port), _PROBE_LIMIT_S).close()
             else:
-                page = f"http://{self.address()}:{probe.port}{probe.path}"
-                urllib.request.urlopen(page, timeout=_PROBE_LIMIT_S).close()
+                self.page(probe.port, probe.path, limit_s=_PROBE_LIMIT_S)
         except OSError:
             return False
         return True
+
+    def page(self, port: int, path: str, *, limit_s: float = _PAGE_LIMIT_S) -> str:
+        """Return the text of a page that the pod serves.
+
+        Raises:
+            OSError: nobody serves it within the limit, or its status is none from 200 to 399.
+        """
+        address = f"http://{self.address()}:{port}{path}"
+        with _DIRECTLY.open(address, timeout=limit_s) as answer:
+            text: bytes = answer.read()
+        return text.decode()
 
     def log(self, *, timestamps: bool = False) -> str:
         """Return what the pod has printed, on both streams."""
         ended = self._engine.ask("logs", *(("--timestamps",) if timestamps else ()), self.name)
         return ended.stdout + ended.stderr
+
+    def last_words(self) -> str:
+        """Return the end of the log, or why there is none: it is for a failure's message."""
+        try:
+            return self.log()[-_LAST_WORDS:]
+        except EngineError as error:
+            return str(error)
 
     def execute(self, *argv: str) -> subprocess.CompletedProcess[str]:
         """Run a command in the pod, as an exec probe does."""
@@ -153,5 +173,5 @@ class Pod:
         """
         try:
             return int(self._engine.do("wait", self.name, limit_s=limit_s))
-        except subprocess.TimeoutExpired:
+        except EngineTimeoutError:
             raise TimeoutError(f"{self.hostname} has not ended within {limit_s:.0f} s") from None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 
 import pytest
@@ -46,7 +47,7 @@ def test_the_programs_own_exit_code_comes_back(
         ended = running.run()
 
         assert ended.code == 7, ended.output
-        assert "7" in ended.message
+        assert json.loads(ended.message.splitlines()[-1])["exit_code"] == 7
         assert_the_sentence_is_last(running, ended)
         assert_nothing_is_left(running)
 

@@ -11,12 +11,14 @@ from mpi_agent.setting_words import Backend
 from tests.e2e.conftest import JobFactory
 from tests.e2e.engine import Engine
 from tests.e2e.images import Images, Mpi
-from tests.e2e.long_jobs import argv_of, has_a_program, job_running, start, wait_until_idle
+from tests.e2e.leftovers import has_a_program, wait_until_idle
+from tests.e2e.long_jobs import argv_of, job_running, start
 
 pytestmark = pytest.mark.e2e
 
 _LEASE_S = 3.0
-_SOON_S = 15.0
+_SOON_S = 20.0
+_END_LIMIT_S = 60.0
 _BOTH = pytest.mark.parametrize(
     "ssh", [Backend.OPENSSH, Backend.BUILTIN], ids=lambda ssh: ssh.value
 )
@@ -46,7 +48,7 @@ def test_an_evicted_worker_says_so_and_its_rank_saves_its_work(
         assert re.search(rf"{evicted.hostname}\S* is being evicted", ended.output)
         assert ended.code == 201, ended.output
         assert re.search(rf"{evicted.hostname}\S* was evicted", ended.message)
-        wait_until_idle(other, limit_s=_SOON_S)
+        wait_until_idle(other)
         assert other.is_ready()
 
 
@@ -84,7 +86,7 @@ def test_a_job_whose_evicted_ranks_had_to_be_killed_is_not_a_success(
         launcher = start(running)
         evicted = running.workers[1]
         evicted.terminate()
-        evicted.wait(_SOON_S)
+        evicted.wait(_END_LIMIT_S)
         ended = running.ended(launcher)
 
         assert re.search(r"killed \d+ process(es)? after", evicted.log())
@@ -104,7 +106,7 @@ def test_ranks_of_a_launcher_that_was_killed_are_ended_and_the_workers_stay_read
         launcher = start(running)
         launcher.kill()
 
-        wait_until_idle(*running.workers, limit_s=_LEASE_S + _SOON_S)
+        wait_until_idle(*running.workers)
         for worker in running.workers:
             assert "is gone: its processes end" in worker.log()
             assert worker.is_ready()
@@ -120,7 +122,7 @@ def test_ranks_on_workers_that_were_cut_off_are_ended_though_the_launcher_lives(
         launcher = start(running)
         launcher.cut_off(running.network)
 
-        wait_until_idle(*running.workers, limit_s=_LEASE_S + _SOON_S)
+        wait_until_idle(*running.workers)
         for worker in running.workers:
             assert "is gone: its processes end" in worker.log()
 
@@ -142,7 +144,7 @@ def test_a_launcher_that_comes_again_finds_nothing_of_its_former_life(
             assert f"{worker.hostname} left=0" in ended.output
             log = worker.log()
             assert log.index("mpi-agent: ended ") < log.rindex("mpi-agent: a run began ")
-        wait_until_idle(*running.workers, limit_s=_SOON_S)
+        wait_until_idle(*running.workers)
 
 
 def test_a_rank_that_takes_too_much_memory_is_told_from_one_that_was_killed(
@@ -179,4 +181,4 @@ def test_workers_end_with_the_job_when_they_are_told_to(
 
         assert ended.code == 7, ended.output
         for worker in running.workers:
-            assert worker.wait(_SOON_S) == code, worker.log()
+            assert worker.wait(_END_LIMIT_S) == code, worker.log()

@@ -1,32 +1,37 @@
-"""What the agent adds to an image that has the MPI and OpenSSH anyway."""
+"""By how much an image of ours is larger, and mpirun later, than without the agent."""
 
 from __future__ import annotations
 
 import pytest
 
 from tests.e2e.engine import Engine
-from tests.e2e.image_cost import shim_cost, size_bytes
+from tests.e2e.image_cost import MOST_ADDED_MS, MOST_LARGER_MB, shim_walls, size_mb
 from tests.e2e.images import Images, Mpi
 
 pytestmark = pytest.mark.e2e
 
-_MOST_ADDED_MB = 60
-_MOST_ADDED_S = 0.6
-"""ten times what is promised of a machine that does nothing else; see benchmarks/images.py"""
+_ROUNDS = 21
+_BUSY = 10
+"""times the promise, which is for a quiet machine; benchmarks/images.py tells the figure itself"""
 
 
-def test_the_agent_adds_less_than_60_mb(mpi: Mpi, engine: Engine, images: Images) -> None:
-    """Its Python included, beside the same base, MPI and OpenSSH, built in the same run."""
-    with_agent = size_bytes(engine, images.reference(mpi))
-    without = size_bytes(engine, images.plain(mpi))
+def test_an_image_is_larger_by_less_than_60_mb(mpi: Mpi, engine: Engine, images: Images) -> None:
+    """Than the same base with the same MPI and OpenSSH, by apt, built in the same run."""
+    ours_mb = size_mb(engine, images.reference(mpi))
+    plain_mb = size_mb(engine, images.plain(mpi))
 
-    print(f"{mpi.value}: {with_agent / 1e6:.1f} MB, plain {without / 1e6:.1f} MB")
-    assert (with_agent - without) / 1e6 < _MOST_ADDED_MB
+    print(f"{mpi.value}: {ours_mb:.1f} MB, plain {plain_mb:.1f} MB")
+    assert ours_mb - plain_mb < MOST_LARGER_MB
 
 
-def test_the_shim_is_not_felt(mpi: Mpi, engine: Engine, images: Images) -> None:
-    """`mpirun --version` is asked by scripts and by every build of a program."""
-    cost = shim_cost(engine, images.reference(mpi), rounds=11)
+def test_the_shim_starts_no_python(mpi: Mpi, engine: Engine, images: Images) -> None:
+    """`mpirun --version` is asked by scripts and by every build of a program.
 
-    print(f"{mpi.value}: {cost.shim_s * 1e3:.0f} ms, of which the shim {cost.added_s * 1e3:.0f} ms")
-    assert cost.added_s < _MOST_ADDED_S
+    The least of many times is the one that the rest of the machine has disturbed least.
+    """
+    walls = shim_walls(engine, images.reference(mpi), rounds=_ROUNDS)
+
+    added_s, python_s = walls.added_s(min), min(walls.python_s)
+    print(f"{mpi.value}: the shim adds {added_s * 1e3:.1f} ms, Python takes {python_s * 1e3:.1f}")
+    assert added_s < python_s / 2
+    assert added_s * 1e3 < _BUSY * MOST_ADDED_MS

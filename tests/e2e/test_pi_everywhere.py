@@ -7,8 +7,9 @@ import pytest
 from mpi_agent.setting_words import Backend
 from tests.e2e.confinement import Cell, PodUser
 from tests.e2e.conftest import JobFactory
-from tests.e2e.drop_in_cases import PROGRAM, assert_nothing_is_left
+from tests.e2e.drop_in_cases import assert_nothing_is_left
 from tests.e2e.images import Images, Mpi
+from tests.e2e.leftovers import PROGRAM
 from tests.e2e.mpi_jobs import MpiJob, PodTemplate
 from tests.e2e.placements import assert_ran_on
 

@@ -29,4 +29,4 @@ def test_the_readiness_probe_of_the_example_turns_true(images: Images, new_job: 
     with new_job(WRAPPER, images.wrapper(Mpi.OPEN_MPI_5.debian)) as running:
         running.start_workers()
 
-        running.wait_until_ready(limit_s=15)
+        running.wait_until_ready()

@@ -192,7 +192,7 @@ def test_an_unknown_variable_is_reported_and_not_fatal(tmp_path: Path) -> None:
 
 @pytest.mark.skipif(os.getuid() != 0, reason="only root can become another user")
 def test_a_key_behind_a_closed_door_is_told_from_a_missing_one(tmp_path: Path) -> None:
-    """With the operator's default mount, /root/.ssh, a job that runs as uid 1000 cannot enter."""
+    """A key may lie there, or none: this uid cannot tell, and no fsGroup opens the door."""
     for parent in (tmp_path, tmp_path.parent, tmp_path.parent.parent):
         parent.chmod(0o755)
     mpirun = make_fake_mpirun(tmp_path / "bin")
@@ -206,8 +206,33 @@ def test_a_key_behind_a_closed_door_is_told_from_a_missing_one(tmp_path: Path) -
     )
 
     assert ended.returncode == 77, ended.stderr
-    assert "as uid 1000: it lies in a directory that this uid may not enter" in ended.stderr
-    assert "sshAuthMountPath in the home of the user that runs" in ended.stderr
+    assert "cannot find the job's private key" in ended.stderr
+    assert f"; uid 1000 may not enter {closed}" in ended.stderr
+    assert "mount the job's ssh Secret where uid 1000 may read it, not in " in ended.stderr
+    assert "sshAuthMountPath: /home/mpiuser/.ssh" in ended.stderr
+    assert "fsGroup" not in ended.stderr
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="only root can become another user")
+def test_a_key_that_is_named_behind_a_closed_door_is_to_be_mounted_elsewhere(
+    tmp_path: Path,
+) -> None:
+    """With --ssh-key it is known where the key should be."""
+    for parent in (tmp_path, tmp_path.parent, tmp_path.parent.parent):
+        parent.chmod(0o755)
+    mpirun = make_fake_mpirun(tmp_path / "bin")
+    closed = tmp_path / "keys"
+    closed.mkdir(mode=0o700)
+    key = closed / "id_rsa"
+
+    ended = run_as_uid_1000(
+        *("launch", "--hosts", "a,b", "--mpi", str(mpirun), "--ssh-key", str(key), "--", "./pi")
+    )
+
+    assert ended.returncode == 77, ended.stderr
+    assert f'"{key}" as uid 1000: it lies in a directory that this uid may not' in ended.stderr
+    assert "mount the job's ssh Secret where uid 1000 may read it" in ended.stderr
+    assert "fsGroup" not in ended.stderr
 
 
 @pytest.mark.parametrize(

@@ -17,9 +17,11 @@ from typing import Any
 
 import pytest
 
+from tests.e2e.mpi_jobs import Implementation
+from tests.e2e.operator_texts import launcher_variables
 from tests.farm_launch import ALL_STACKS
 from tests.framework_examples import FRAMEWORKS, FrameworkExample, framework_example
-from tests.stacks import MpiStack, require_stack
+from tests.stacks import STACK_NAMES, MpiStack, require_stack
 from tests.workers import LIMIT_S, REPOSITORY
 
 pytestmark = pytest.mark.integration
@@ -30,15 +32,17 @@ MPIRUN_FORMS = {
     "horovod": ("python3", "/opt/user/train.py"),
 }
 """The program of each example that mpirun starts; of Horovod the form that its header names."""
+OPEN_MPIS = [name for name in STACK_NAMES if name.startswith("openmpi")]
 EACH = pytest.mark.parametrize("example_name", FRAMEWORKS)
-POD = {
+KUBERNETES = {
     "HOSTNAME": "job-launcher",
-    "K_MPI_JOB_ROLE": "launcher",
     "KUBERNETES_SERVICE_HOST": "10.96.0.1",
     "KUBERNETES_PORT": "tcp://10.96.0.1:443",
-    "NVIDIA_VISIBLE_DEVICES": "",
-    "NVIDIA_DRIVER_CAPABILITIES": "",
     "CUDA_VISIBLE_DEVICES": "",
+}
+OF_THE_POD = {
+    *KUBERNETES,
+    *("K_MPI_JOB_ROLE", "NVIDIA_VISIBLE_DEVICES", "NVIDIA_DRIVER_CAPABILITIES"),
 }
 """What Kubernetes and the operator set on a launcher, and no rank may get."""
 
@@ -64,42 +68,27 @@ class Planned:
         return {n for word, n in zip(self.argv, self.argv[1:], strict=False) if word == "-x"}
 
 
-def operators_variables(mpi: MpiStack, slots: int) -> dict[str, str]:
-    """Return what mpi-operator sets for the MPI of a job.
-
-    Source: mpi-operator v0.8.2, pkg/controller/mpi_job_controller.go.
-    """
-    attempts = "-o ConnectionAttempts=10"
-    if mpi.name.startswith("openmpi"):
-        return {
-            "OMPI_MCA_orte_keep_fqdn_hostnames": "true",
-            "OMPI_MCA_orte_default_hostfile": "/etc/mpi/hostfile",
-            "OMPI_MCA_plm_rsh_args": attempts,
-            "OMPI_MCA_orte_set_default_slots": str(slots),
-        }
-    if mpi.name.startswith("mpich"):
-        return {"HYDRA_HOST_FILE": "/etc/mpi/hostfile", "HYDRA_LAUNCH_EXTRA_ARGS": attempts}
-    return {
-        "I_MPI_HYDRA_HOST_FILE": "/etc/mpi/hostfile",
-        "I_MPI_HYDRA_BOOTSTRAP_EXEC_EXTRA_ARGS": attempts,
-        "I_MPI_PERHOST": str(slots),
-    }
+def implementation_of(mpi: MpiStack) -> Implementation:
+    """Return what a manifest for it says."""
+    if not mpi.is_hydra:
+        return Implementation.OPEN_MPI
+    return Implementation.MPICH if mpi.name.startswith("mpich") else Implementation.INTEL
 
 
 def run_plan(
     directory: Path, example: FrameworkExample, mpi: MpiStack, *words: str, **more: str
 ) -> str:
     """Return what `mpi-agent plan` prints on the launcher of an example."""
-    hostfile = directory / "hostfile"
-    hostfile.write_text(example.hostfile(":" if mpi.is_hydra else " slots="))
+    hostfile, implementation = directory / "hostfile", implementation_of(mpi)
+    hostfile.write_text(example.hostfile(implementation))
     own = {"PATH": os.environ["PATH"], "HOME": "/home/mpiuser", "PYTHONPATH": str(REPOSITORY)}
     ended = subprocess.run(
         [sys.executable, "-m", "mpi_agent", "plan", *words],
         env={
             **own,
-            **POD,
-            **operators_variables(mpi, example.slots),
+            **KUBERNETES,
             **example.environ,
+            **dict(launcher_variables(example.job_for(implementation))),
             "MPI_AGENT_HOSTFILE": str(hostfile),
             "MPI_AGENT_MPI": str(mpi.mpirun),
             "MPI_AGENT_STATE_DIR": str(directory / "state"),
@@ -163,10 +152,10 @@ def test_there_is_a_rank_for_each_gpu_on_every_host(
 
     plan = plan_of(tmp_path, example, mpi, MPIRUN_FORMS[example_name])
 
-    ranks = example.workers * example.gpus
+    ranks = example.job.workers * example.gpus
     assert plan.np == ranks
     assert plan.argv[-len(MPIRUN_FORMS[example_name]) :] == MPIRUN_FORMS[example_name]
-    assert plan.hostfile == example.hostfile(":" if mpi.is_hydra else " slots=")
+    assert plan.hostfile == example.hostfile(implementation_of(mpi))
     assert has_words(plan.argv, "-n" if mpi.is_hydra else "-np", str(ranks))
     assert any("hostfile" in word or word == "-f" for word in plan.argv)
     if mpi.name.startswith("openmpi"):
@@ -187,9 +176,9 @@ def test_the_variables_of_the_job_travel_and_those_of_the_pod_do_not(
 
     meeting = {"MASTER_ADDR", "MASTER_PORT", "WORLD_SIZE"}
     assert example.environ.keys() | more.keys() | meeting <= plan.to_the_ranks
-    assert not POD.keys() & plan.to_the_ranks
-    assert [n for n in POD if plan.travels[n]] == []
-    first = f"{example_name}-worker-0.{example_name}.default.svc"
+    assert not OF_THE_POD & plan.to_the_ranks
+    assert [n for n in OF_THE_POD if plan.travels[n]] == []
+    first = example.hosts[0]
     told = {name: plan.variables[name] for name in meeting}
     assert told == {"MASTER_ADDR": first, "MASTER_PORT": "29500", "WORLD_SIZE": str(plan.np)}
 
@@ -217,15 +206,12 @@ def test_interfaces_are_left_to_the_workers(tmp_path: Path, name: str) -> None:
     assert not left & (plan.to_the_ranks | plan.variables.keys())
 
 
-@ALL_STACKS
+@pytest.mark.parametrize("name", OPEN_MPIS)
 def test_a_line_of_the_old_operators_examples_is_brought_up_to_date(
     tmp_path: Path, name: str
 ) -> None:
     """The words that Horovod and nccl-tests manifests carry; other MPIs have their own."""
-    mpi = require_stack(name)
-    if mpi.is_hydra:
-        pytest.skip("these are words of Open MPI")
-    example = framework_example("nccl-tests")
+    example, mpi = framework_example("nccl-tests"), require_stack(name)
     line = "mpirun --allow-run-as-root -np 16 -bind-to none -map-by slot -x NCCL_DEBUG"
     words = (*line.split(), *"-x LD_LIBRARY_PATH -mca pml ob1 -mca btl ^openib".split())
 
@@ -254,8 +240,8 @@ def test_horovodrun_is_told_what_its_line_leaves_open(tmp_path: Path, name: str)
         *("-p", "2222", "-i", str(state / "job_key")),
     )
     assert plan.argv[-3:] == ("--gloo", "python3", "/opt/user/train.py")
-    assert plan.hostfile == example.hostfile(" slots=")
-    assert POD.keys() <= plan.removed
+    assert plan.hostfile == example.hostfile(Implementation.OPEN_MPI)
+    assert plan.removed >= OF_THE_POD
     assert not example.environ.keys() & plan.removed
     assert (plan.variables["PATH"] or "").startswith(f"{state}/bin:")
     assert (plan.np, plan.variables["WORLD_SIZE"]) == (4, "4")
@@ -274,6 +260,6 @@ def test_the_table_says_what_becomes_of_each_variable(
     rows = {line.split()[0]: line for line in text.splitlines()}
     for variable in (*example.environ, "MASTER_ADDR", "WORLD_SIZE"):
         assert "to the ranks" in rows[variable], rows[variable]
-    for variable in POD:
+    for variable in OF_THE_POD:
         assert "stays" in rows[variable], rows[variable]
     assert "10.96.0.1" not in text

@@ -9,6 +9,7 @@ from __future__ import annotations
 import subprocess
 import sys
 import tempfile
+from collections import ChainMap
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
@@ -116,20 +117,14 @@ def assert_seen(ranks: tuple[Rank, ...], expected: Mapping[str, str | None]) -> 
 
 
 @ALL_STACKS
-def test_ranks_meet_where_pytorch_looks_for_them(farm: Farm, name: str) -> None:
-    """RANK and LOCAL_RANK as ddp.py of the examples takes them from each MPI."""
-    ended, ranks = run_ranks(farm, require_stack(name).mpirun, {})
-
-    assert_all_met(farm, ended, ranks)
-
-
-@ALL_STACKS
-@pytest.mark.parametrize("example_name", FRAMEWORKS)
-def test_ranks_have_the_jobs_variables_and_their_own_workers(
-    farm: Farm, example_name: str, name: str
+def test_ranks_meet_with_the_variables_of_the_job_and_those_of_their_own_workers(
+    farm: Farm, name: str
 ) -> None:
-    """The manifest's from the launcher; devices and network card from each worker."""
-    environ = framework_example(example_name).environ
+    """All that the manifests set is from the launcher; devices and network card from each worker.
+
+    RANK and LOCAL_RANK are as ddp.py of the examples takes them from each MPI.
+    """
+    environ = dict(ChainMap(*(framework_example(example).environ for example in FRAMEWORKS)))
 
     ended, ranks = run_ranks(farm, require_stack(name).mpirun, {**POD, **environ})
 

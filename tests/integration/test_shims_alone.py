@@ -13,8 +13,6 @@ pytestmark = pytest.mark.integration
 
 MPIRUN, SSHD = f"{MPI}/mpirun", f"{SBIN}/sshd"
 A_JOB = {"MPI_AGENT_HOSTS": "w-0:1"}
-AT_ONCE_S = 5.0
-"""some 50 ms and what a busy machine adds; whoever calls itself ends never, or at the limit"""
 
 
 @pytest.fixture(params=SHELLS)
@@ -52,7 +50,7 @@ def test_mpirun_without_a_real_one_says_so_once(
     variables: dict[str, str],
     word: str,
 ) -> None:
-    """It never calls itself, through the agent neither, and ends at once."""
+    """It never calls itself, through the agent neither."""
     without(world, MPIRUN)
 
     said = world.call("mpirun", word, **variables)
@@ -60,7 +58,6 @@ def test_mpirun_without_a_real_one_says_so_once(
     if said.program == AGENT:
         said = world.call("mpirun", word, MPI_AGENT_SHIM="off", **variables)
     assert_refused(said, MPIRUN)
-    assert said.took_s < AT_ONCE_S
 
 
 @WITHOUT_A_REAL_ONE
@@ -68,13 +65,12 @@ def test_mpirun_without_a_real_one_says_so_once(
 def test_sshd_without_a_real_one_says_so_once(
     world: ShimWorld, without: Callable[[ShimWorld, str], None], arguments: tuple[str, ...]
 ) -> None:
-    """It never calls itself, and ends at once."""
+    """It never calls itself."""
     without(world, SSHD)
 
     said = world.call(SSHD, *arguments)
 
     assert_refused(said, SSHD)
-    assert said.took_s < AT_ONCE_S
 
 
 @WITHOUT_A_REAL_ONE

@@ -20,10 +20,12 @@ from tests.workers import (
     JobKeys,
     RunningWorker,
     dial,
+    environment_for,
     free_address,
     listens,
     make_job_keys,
     ordinary_uid,
+    python_for,
     require_program,
     run_to_its_end,
     running_worker,
@@ -129,6 +131,34 @@ def test_key_that_may_not_be_read_is_told_with_uid_owner_and_mode(
     assert f"as uid {uid}: it belongs to uid 0 gid 0 with mode 0600" in ended.stderr
     assert "fsGroup" in ended.stderr
     assert "Traceback" not in ended.stderr
+
+
+def test_worker_says_which_directory_it_may_not_enter(root: Path, keys: JobKeys) -> None:
+    """As with keys at /root/.ssh, which is closed to others: what lies there nobody can tell."""
+    uid, home = ordinary_uid(), root / "home"
+    (home / ".ssh").mkdir(parents=True)
+    home.chmod(0o700)
+    arguments = worker_arguments(keys, root / "state", "pi-worker-0", *free_address())
+    key_at = arguments.index("--ssh-key")
+    (root / "state").mkdir(mode=0o700)
+    os.chown(root / "state", uid, uid)
+
+    ended = subprocess.run(
+        [python_for(uid), *arguments[:key_at], *arguments[key_at + 2 :]],
+        env={**environment_for(uid), "HOME": str(home)},
+        user=uid,
+        group=uid,
+        extra_groups=(),
+        capture_output=True,
+        text=True,
+        timeout=LIMIT_S,
+        check=False,
+    )
+
+    assert ended.returncode == 77, ended.stderr
+    assert "cannot let anybody in: no key of the job that this uid can read in " in ended.stderr
+    assert f"; uid {uid} may not enter {home / '.ssh'}" in ended.stderr
+    assert f"mount the job's ssh Secret where uid {uid} may read it, not in " in ended.stderr
 
 
 def test_own_copies_are_private(root: Path, keys: JobKeys) -> None:

@@ -115,6 +115,30 @@ def test_the_same_uid_may_lack_the_group() -> None:
     )
 
 
+def test_the_group_that_is_advised_is_another_than_ours() -> None:
+    """Where some of those that hide are in ours, and hide for another reason."""
+    hidden = (
+        Neighbour(pid=pid, parent=SSHD.pid, uid=1000, gid=gid, name="prted", is_readable=False)
+        for pid, gid in ((8, 0), (9, 2000))
+    )
+
+    said = why(PAUSE, SSHD, OURS, *hidden, own_gid=0)
+
+    assert said is not None
+    assert said.endswith("with runAsGroup: 2000")
+
+
+def test_the_uid_that_is_advised_is_another_than_ours() -> None:
+    """Both are named as those that hide."""
+    hidden = (below(SSHD, uid, "prted", uid, readable=False) for uid in (1000, 2000))
+
+    said = why(PAUSE, SSHD, OURS, *hidden)
+
+    assert said is not None
+    assert "of uid 1000, 2000" in said
+    assert "run the sidecar as uid 2000" in said
+
+
 def test_the_ssh_server_is_found_by_its_name() -> None:
     """The first, which listens."""
     session = below(SSHD, 8, "sshd-session", 0, readable=False)

@@ -56,12 +56,24 @@ ROWS = (
     row(
         "executable-missing",
         "Executable: {program}\nNode: {host}",
+        "Node:       {host}\nExecutable: {program}",
         "[proxy:{}@{host}] {...}execvp error on file {program} (No such file or directory)",
         stacks="Open MPI 4, Open MPI 5, MPICH, Intel MPI",
         verdict=_FAILED,
         cause='"{program}" does not exist or cannot be executed on "{host}"',
-        remedy="check the path in every worker's image, and that the file is executable",
-        source="Open MPI 4.1.4 and 5.0.11, MPICH 4.0.2, Intel MPI 2021.19, measured 2026-11",
+        remedy="check the name, the path in every worker's image, and that the file is executable",
+        source="Open MPI 4.1.4, 5.0.7 and 5.0.11, MPICH 4.0.2, Intel MPI 2021.19, measured 2026-11",
+    ),
+    row(
+        "working-directory-missing",
+        "change to the specified working directory:\nWorking directory: {path}\nNode: {host}",
+        "Error: system limit exceeded on number of files that can be open\nNode: {host}",
+        stacks="Open MPI 4, Open MPI 5",
+        verdict=_FAILED,
+        cause='the working directory[ "{path}"] does not exist on "{host}"',
+        remedy="check --wdir, and that every worker's image or volume has that directory; Open MPI"
+        " 5.0.7 calls its absence a limit of open files",
+        source="Open MPI 4.1.4 and 5.0.7 with --wdir of a missing directory, measured 2026-11-30",
     ),
     row(
         "program-not-executable",

@@ -94,12 +94,14 @@ ROWS = (
         "open-files-exhausted",
         "[Errno 24] Too many open files",
         "limit on number of pipes a process can open was reached",
+        "Error: system limit exceeded on number of pipes that can be open",
         "PMIX_ERR_SYS_LIMITS_PIPES",
         stacks="Open MPI 4, Open MPI 5, Python",
         verdict=_FAILED,
         cause="a process has as many files open as it may (ulimit -n)",
         remedy="raise the limit of open files (ulimit -n), or close what is no longer used",
-        source="Open MPI 4.1.4 and 5.0.11 with ulimit -n 24, Python 3.11, measured 2026-11",
+        source="Open MPI 4.1.4, 5.0.7 and 5.0.11 with ulimit -n 24 to 48, Python 3.11, measured"
+        " 2026-11",
     ),
     row(
         "processes-exhausted",

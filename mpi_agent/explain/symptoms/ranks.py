@@ -75,6 +75,13 @@ ROWS = (
         remedy="see the backtrace beside it",
     ),
     _signal(
+        "rank-broken-pipe",
+        13,
+        cause='[rank {rank}|a rank][ on "{host}"] wrote to what nobody reads any more (SIGPIPE)',
+        remedy="see what read its output; Open MPI 5.0.7 also says so of a program that cannot be"
+        " executed: check its first line (#!) and that it is built for the node's architecture",
+    ),
+    _signal(
         "rank-terminated",
         15,
         cause='[rank {rank}|a rank][ on "{host}"] was told to end (SIGTERM) by something outside',

@@ -94,11 +94,22 @@ def test_other_launchers_keep_their_environment(line: str) -> None:
     assert removed(plan_of(line, {**POD, **DEVICES})) == set()
 
 
-def test_secrets_that_horovodrun_would_write_on_lines_are_named() -> None:
-    """Those kept back are not."""
+@pytest.mark.parametrize(
+    "line",
+    [
+        "horovodrun --gloo x",
+        "horovodrun --gloo python3 x --mpi",
+        "horovodrun --gloo ./x --mpi",
+        "horovodrun -np 2 ./x --mpi",
+        "horovodrun -p22 ./x --mpi",
+        "python -m horovod.runner --verbose -- ./x --mpi",
+    ],
+)
+def test_secrets_that_horovodrun_would_write_on_lines_are_named(line: str) -> None:
+    """Those kept back are not; and what the program is told is nothing to horovodrun."""
     environ = {"HF_TOKEN": "t", "DB_PASSWORD": "p", "NCCL_DEBUG": "INFO"}
 
-    notes = plan_of("horovodrun --gloo x", environ, unwanted=("DB_PASSWORD",)).notes
+    notes = plan_of(line, environ, unwanted=("DB_PASSWORD",)).notes
 
     assert [note for note in notes if "command lines" in note] == [
         "horovodrun without MPI writes the values of HF_TOKEN on its ssh command lines; "
@@ -106,7 +117,16 @@ def test_secrets_that_horovodrun_would_write_on_lines_are_named() -> None:
     ]
 
 
-@pytest.mark.parametrize("line", ["horovodrun --mpi x", "deepspeed x", "horovodrun y"])
+@pytest.mark.parametrize(
+    "line",
+    [
+        "horovodrun --mpi x",
+        "horovodrun -np 2 --verbose --mpi x",
+        "python -m horovod.runner --log-level INFO --mpi x",
+        "deepspeed x",
+        "horovodrun y",
+    ],
+)
 def test_where_no_secret_is_written_none_is_named(line: str) -> None:
     """An mpirun gets names; and without a secret there is nothing to say."""
     environ = {} if line.endswith("y") else {"HF_TOKEN": "t"}

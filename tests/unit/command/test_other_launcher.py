@@ -84,7 +84,10 @@ def test_what_the_user_gives_horovodrun_is_not_given_again(given: str, ours: str
     [
         "horovodrun -np 4 python train.py -p 5 --hostfile x",
         "horovodrun -np 4 --verbose python train.py -p 5 --hostfile x",
+        "horovodrun -np 4 --verbose ./train -p 5 --hostfile x",
+        "horovodrun -np 4 -- ./train -p 5 --hostfile x",
         "deepspeed --num_gpus 2 train.py --hostfile x --ssh_port 5",
+        "deepspeed --module train --hostfile x --ssh_port 5",
     ],
 )
 def test_options_of_the_program_are_not_the_launchers(line: str) -> None:

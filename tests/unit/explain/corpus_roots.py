@@ -61,8 +61,10 @@ ROOTS: dict[str, str] = {
         "impi-exe-missing-everywhere impi-exe-missing-on-one-worker mpich4-exe-missing-everywhere "
         "mpich4-exe-missing-on-one-worker mpich5-exe-missing ompi4-exe-missing-everywhere "
         "ompi4-exe-missing-on-one-worker ompi4-exe-not-executable ompi5-exe-missing-everywhere "
-        "ompi5-exe-missing-on-one-worker"
+        "ompi5-exe-missing-on-one-worker ompi4-exe-not-on-path ompi5-exe-not-on-path "
+        "ompi507-exe-not-on-path ompi507-exe-missing-everywhere ompi507-exe-not-executable"
     ),
+    "working-directory-missing": "ompi4-wdir-refused ompi507-wdir-refused",
     "program-not-executable": (
         "impi-exe-not-executable mpich4-exe-not-executable program-permission"
     ),
@@ -89,7 +91,7 @@ ROOTS: dict[str, str] = {
     ),
     "disk-full": "program-disk-full",
     "file-system-read-only": "program-readonly",
-    "open-files-exhausted": "ompi4-fds ompi5-fds program-too-many-files",
+    "open-files-exhausted": "ompi4-fds ompi507-fds ompi5-fds program-too-many-files",
     "processes-exhausted": "process-limit program-threads",
     "arguments-too-long": "program-arglist",
     "gpu-out-of-memory": "cuda-out-of-memory-torch1 cuda-out-of-memory-torch2 jax-out-of-memory",
@@ -146,6 +148,7 @@ ROOTS: dict[str, str] = {
     "rank-aborted": "impi-rank-sigabrt mpich4-rank-sigabrt ompi5-rank-sigabrt",
     "rank-illegal-instruction": "impi-signal-4 mpich4-signal-4 ompi5-sigill",
     "rank-arithmetic": "impi-signal-8 ompi5-signal-8",
+    "rank-broken-pipe": "ompi507-bad-interpreter",
     "rank-terminated": (
         "impi-rank-sigterm-one-host impi-rank-sigterm mpich4-rank-sigterm "
         "mpich5-rank-sigterm-one-host ompi4-rank-sigterm ompi5-rank-sigterm"

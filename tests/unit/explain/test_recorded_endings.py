@@ -65,6 +65,7 @@ SAME_EVENT: dict[str, tuple[Verdict, int | None]] = {
     "exe-missing-everywhere": (UNSTARTED, None),
     "exe-missing-on-one-worker": (UNSTARTED, None),
     "exe-not-executable": (UNSTARTED, None),
+    "exe-not-on-path": (UNSTARTED, 127),
     "np-gt-slots-oversubscribe": (Verdict.SUCCEEDED, 0),
     "app-of-other-mpi": (Verdict.SUCCEEDED, 0),
 }
@@ -73,7 +74,7 @@ SAME_EVENT: dict[str, tuple[Verdict, int | None]] = {
 RUNS = [
     f"{launcher}-{case}"
     for case in SAME_EVENT
-    for launcher in ("ompi4", "ompi5", "mpich4", "mpich5", "impi")
+    for launcher in ("ompi4", "ompi5", "ompi507", "mpich4", "mpich5", "impi")
     if (CORPUS / f"{launcher}-{case}.txt").exists()
     and recorded(f"{launcher}-{case}").code is not None
 ]
