@@ -83,6 +83,7 @@ SIDECAR = Kind(title="sidecar")
 REFERENCES = [Kind(title="reference", mpi=mpi) for mpi in Mpi]
 BUILDERS = [Kind(title="builder", mpi=mpi) for mpi in Mpi]
 every_image = pytest.mark.parametrize("kind", [*REFERENCES, *BUILDERS, SIDECAR], ids=str)
+every_reference = pytest.mark.parametrize("kind", REFERENCES, ids=str)
 every_image_without_compilers = pytest.mark.parametrize("kind", [*REFERENCES, SIDECAR], ids=str)
 
 
@@ -120,6 +121,38 @@ def test_no_file_raises_rights(kind: Kind, engine: Engine, images: Images) -> No
 
     assert raising == ""
     assert capable == ""
+
+
+@every_image_without_compilers
+def test_what_a_job_says_to_its_own_python_does_not_reach_the_agents(
+    kind: Kind, engine: Engine, images: Images
+) -> None:
+    """PYTHONPATH and PYTHONHOME are usual in the pods of Python programs."""
+    click = "mkdir /tmp/p && echo 'raise SystemExit(9)' >/tmp/p/click.py"
+    options = (*_AS_ROOT, "--env=PYTHONPATH=/tmp/p", "--env=PYTHONHOME=/nowhere")
+
+    said = engine.output_of(
+        kind.built(images), "sh", "-c", f"{click} && mpi-agent --version", options=options
+    )
+
+    assert said.endswith(mpi_agent.__version__)
+
+
+@every_reference
+def test_a_variable_that_is_no_name_for_a_shell_passes_the_shims(
+    kind: Kind, engine: Engine, images: Images
+) -> None:
+    """Kubernetes takes such names; dash would drop the variable."""
+    options = (*_AS_ROOT, "--env=my.var=kept")
+    shims = "mpirun /usr/sbin/sshd /entrypoint.sh"
+    first_lines = f'for shim in {shims}; do head -n 1 "$(command -v $shim)"; done'
+    image = kind.built(images)
+
+    said = engine.output_of(image, "/entrypoint.sh", "env", options=options)
+    firsts = engine.output_of(image, "sh", "-c", first_lines, options=options)
+
+    assert "my.var=kept" in said.splitlines()
+    assert firsts.splitlines() == ["#!/bin/bash -p"] * 3
 
 
 @every_image

@@ -40,11 +40,11 @@ def test_a_variable_that_names_hosts_makes_a_job(world: ShimWorld, variable: str
 
 
 @pytest.mark.parametrize("variable", ["MPI_AGENT_HOSTS", "MPI_AGENT_HOSTFILE"])
-def test_an_empty_variable_makes_no_job(world: ShimWorld, variable: str) -> None:
-    """As the agent itself reads it."""
+def test_an_empty_variable_is_the_agents_to_complain_of(world: ShimWorld, variable: str) -> None:
+    """The real one would run everything on the launcher, with code 0."""
     said = world.call("mpirun", "-n", "2", "true", **{variable: ""})
 
-    assert_handed_on(said, "mpirun.real", "-n", "2", "true")
+    assert_handed_on(said, "mpi-agent", "launch", "--", MPIRUN, "-n", "2", "true")
 
 
 def test_what_the_operator_mounts_makes_a_job(world: ShimWorld) -> None:
@@ -107,10 +107,11 @@ def test_an_option_of_the_program_is_no_question_about_mpirun(
     assert_handed_on(said, "mpi-agent", "launch", "--", MPIRUN, "app", question)
 
 
-def test_switched_off_the_shims_stand_aside_in_a_job(world: ShimWorld) -> None:
+@pytest.mark.parametrize("off", ["off", "OFF", "Off", "0", "false", "no"])
+def test_switched_off_the_shims_stand_aside_in_a_job(world: ShimWorld, off: str) -> None:
     """So the agent itself reaches the real ones by the usual names."""
-    mpirun = world.call("mpirun", "-n", "2", "true", MPI_AGENT_SHIM="off", **A_JOB)
-    sshd = world.call(SSHD, "-D", MPI_AGENT_SHIM="off")
+    mpirun = world.call("mpirun", "-n", "2", "true", MPI_AGENT_SHIM=off, **A_JOB)
+    sshd = world.call(SSHD, "-D", MPI_AGENT_SHIM=off)
 
     assert_handed_on(mpirun, "mpirun.real", "-n", "2", "true")
     assert_handed_on(sshd, "sshd.real", "-D")
