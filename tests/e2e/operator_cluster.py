@@ -3,10 +3,12 @@
 Names, mounts, modes, variables and commands are the operator's; the network stands in for the
 cluster's DNS. Each job has a name and a network of its own, and takes all with it when it closes.
 
-What differs from a cluster: a name stays when its pod is ready no more; `discover_hosts.sh` lists
-all hosts from the beginning; a pod's own whole name is in the DNS alone, not in its /etc/hosts as
-well; a sidecar starts after its worker, whose first process is process 1 of both; an emptyDir
-is not of the fsGroup.
+What differs from a cluster: a worker's name is there before the worker is ready, except where the
+launcher waits for it, because podman's DNS (aardvark-dns 1.4, 2026-11) may answer nobody for 40 s
+when names come while they are asked for; a name stays when its pod is ready no more;
+`discover_hosts.sh` lists all hosts from the beginning; a pod's own whole name is in the DNS alone,
+not in its /etc/hosts as well; a sidecar starts after its worker, whose first process is process 1
+of both; an emptyDir is not of the fsGroup.
 
 Source: mpi-operator v0.8.2, pkg/controller/mpi_job_controller.go; a mounted Secret on kubelet 1.36.
 """
@@ -194,38 +196,29 @@ class OperatorJob:
     def run(self) -> Ended:
         """Start the job as the operator does, and wait for its end.
 
-        The launcher comes together with the workers, or when all of them are ready. The name of
-        a worker with a probe comes when it is ready, unless the launcher is a worker as well.
+        The launcher comes together with the workers, or when all of them are ready and have their
+        names, unless it is a worker as well and they have them at once.
 
         Source: mpi-operator v0.8.2, pkg/controller/mpi_job_controller.go, syncHandler and
         newJobService (publishNotReadyAddresses).
         """
-        are_named = self._job.launcher_is_worker or not _has_a_probe(self._job.worker)
+        waits = self._job.waits_for_workers
+        are_named = not waits or self._job.launcher_is_worker
         for hostname in self.worker_names:
             self.start_worker(hostname, is_named=are_named)
-        nameless = [] if are_named else list(self.workers)
-        if self._job.waits_for_workers:
+        if waits:
             self.wait_until_ready()
-            self._name_the_ready(nameless)
-        launcher = self.start_launcher()
-        wait_until(
-            "every worker is ready, or the launcher has ended",
-            lambda: not launcher.is_running() or self._name_the_ready(nameless),
-            limit_s=_READY_LIMIT_S,
-            pause_s=_PROBE_PAUSE_S,
-        )
-        return self.ended(launcher)
+        if not are_named:
+            self._name_the_workers()
+        return self.ended(self.start_launcher())
 
-    def _name_the_ready(self, nameless: list[Pod]) -> bool:
-        """Let the names of the workers resolve that are ready now; return whether all do."""
-        for worker in tuple(nameless):
-            if self._is_ready(worker):
-                address, aliases = worker.address(), self._aliases(worker.hostname, "--alias")
-                self._engine.do("network", "disconnect", self._prefix, worker.name)
-                connect = ("network", "connect", f"--ip={address}", *aliases)
-                self._engine.do(*connect, self._prefix, worker.name)
-                nameless.remove(worker)
-        return not nameless
+    def _name_the_workers(self) -> None:
+        """Let the names of the workers resolve."""
+        for worker in self.workers:
+            address, aliases = worker.address(), self._aliases(worker.hostname, "--alias")
+            self._engine.do("network", "disconnect", self._prefix, worker.name)
+            connect = ("network", "connect", f"--ip={address}", *aliases)
+            self._engine.do(*connect, self._prefix, worker.name)
 
     def _aliases(self, hostname: str, option: str = "--network-alias") -> tuple[str, ...]:
         """Return the engine's options for a host's name, and for that of the Service."""
@@ -285,8 +278,3 @@ class OperatorJob:
         if self._job.fs_group is not None:
             give_to_group(directory, self._job.fs_group, is_read_only=False)
         return directory
-
-
-def _has_a_probe(template: PodTemplate) -> bool:
-    beside = template.sidecar
-    return template.readiness is not None or (beside is not None and beside.readiness is not None)
