@@ -17,6 +17,7 @@ _SHORTEST_LIFE_S = 0.7
 """Source: mpirun of Open MPI 5.0.11 now and then does not return after a program without MPI that
 lives less than 0.5 s; measured 2026-11."""
 _LONGEST_HOLD_S = 60.0
+_TURN_S = 0.3
 _ITEM_BYTES = 256 * 1024
 """More than any MPI sends before the other side agrees, so that every pair must really connect."""
 
@@ -37,7 +38,7 @@ def main() -> int:
     os.write(1, f"{json.dumps(told)}\n".encode())  # at once: launchers mix what ranks write
     _write(wanted.directory, {**told, "environ": _environ(), "cwd": os.getcwd()})
     if wanted.no_finalize:
-        _wait_for_all(wanted.directory, told)
+        _leave_in_turn(wanted.directory, told)
     if wanted.hold:
         _wait_for(wanted.directory / "go", started_at_s + _LONGEST_HOLD_S)
     elif not wanted.meet:
@@ -81,16 +82,18 @@ def _write(directory: Path, told: dict[str, object]) -> None:
     beside.rename(path)
 
 
-def _wait_for_all(directory: Path, told: dict[str, object]) -> None:
-    """Wait until every rank has told: MPICH kills the others once one is gone without MPI_Finalize.
+def _leave_in_turn(directory: Path, told: dict[str, object]) -> None:
+    """Wait until every rank has told, and longer the higher this one's number is.
 
-    Source: MPICH 4.0.2, 2026-12-01, two ranks of six killed before they had written.
+    Source: MPICH 4.0.2, 2026-12-01: a rank that leaves without MPI_Finalize may have others killed,
+    which had not written yet; where all leave at once its proxies fail, and mpiexec ends with 255.
     """
     world = told["world"]
     assert isinstance(world, dict)
     until_s = time.monotonic() + _LONGEST_HOLD_S
     for rank in range(world["size"]):
         _wait_for(directory / f"{rank}.json", until_s)
+    time.sleep(_TURN_S * _rank())
 
 
 def _wait_for(path: Path, until_s: float) -> None:
